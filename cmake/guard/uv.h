@@ -1,0 +1,1 @@
+#error "libuv is seen by src/port/uv only: use port/*.h"

@@ -1,0 +1,32 @@
+/* Every ceiling of the broker in one place. A limit reached is a clear error, never a crash. Units last in the name. */
+#pragma once
+
+#define LIMIT_FRAME_BYTES (100 << 20)             /* default of socket.request.max.bytes */
+#define LIMIT_FRAME_SMALL_BYTES (64 << 10)        /* frames up to this size are served from the reserve */
+#define LIMIT_CONN_INFLIGHT 64                    /* requests of one connection decoded and not yet answered */
+#define LIMIT_CONN_OUT_BYTES (8 << 20)            /* unsent reply bytes above which a connection is not read */
+#define LIMIT_CONNS 100000                        /* default of max.connections */
+#define LIMIT_ARENA_BYTES (16 << 20)              /* decoded request, plus what its frame size allows */
+#define LIMIT_ADMIT_BYTES (64 << 20)              /* per shard: admitted frames and their replies; see broker/admit.h */
+#define LIMIT_ADMIT_RESERVE_BYTES (4 << 20)
+#define LIMIT_TAIL_BYTES (16 << 20)               /* per shard: fresh data kept in memory for readers */
+#define LIMIT_CHUNKS_KEPT_BYTES (8 << 20)         /* per shard: free chunks kept for reuse */
+#define LIMIT_ARENAS_KEPT_BYTES (1 << 20)
+#define LIMIT_FETCH_BYTES (55 << 20)              /* fetch.max.bytes */
+#define LIMIT_UNSYNCED_BYTES (64 << 20)           /* store.unsynced.max, per shard */
+#define LIMIT_TOPICS 100000
+#define LIMIT_PARTITIONS 400000                   /* all topics together */
+#define LIMIT_PARTITIONS_PER_TOPIC 100000
+#define LIMIT_TOPIC_NAME 249
+#define LIMIT_PRODUCERS_PER_SHARD 1000000         /* idempotent producer states; oldest go first */
+#define LIMIT_PRODUCERS_PER_PARTITION 100000
+#define LIMIT_UNZIP_BYTES_MIN (64 << 20)          /* unpacked bytes of one batch: max(this, 10 x max.message.bytes) */
+#define LIMIT_ZSTD_WINDOW_LOG 23
+#define LIMIT_TAGS 1024                           /* tagged fields in one section */
+#define LIMIT_INBOX_PER_TURN 4096                 /* asks taken per turn */
+#define LIMIT_TIMERS_PER_TURN 4096
+#define LIMIT_IOV 1024                            /* pieces of one gathered write */
+#define LIMIT_FDS_RESERVED 64                     /* kept for logs, rolls and the spare */
+#define LIMIT_SETTINGS_FILE_BYTES (1 << 20)
+#define LIMIT_META_RECORD_BYTES (1 << 20)
+#define LIMIT_SHARDS 64
