@@ -1,0 +1,44 @@
+/* The data directory as a whole: whose it is, its lock, its durable marks from the last run. boot and offline tools; synchronous.
+ *
+ *   <data>/.lock  meta.properties  <topic>-<partition>/...  perigee.meta/{format, metadata.log, metadata.snapshot, marks.<shard>} */
+#pragma once
+
+#include "base/map.h"
+#include "base/uuid.h"
+#include "port/disk.h"
+
+#define DATADIR_FORMAT 1
+
+struct datadir_mark {              /* the durable mark of one partition: everything below survives power loss */
+    uuid topic_id;
+    int32_t partition;
+    int32_t leader_epoch;          /* of the last batch */
+    off64 epoch_start;             /* first offset of leader_epoch */
+    off64 start, end;              /* log start, and the mark itself */
+    off64 segment;                 /* base offset of the active segment */
+    int64_t position;              /* bytes of the active segment below the mark */
+    int64_t bytes;                 /* size of all segments */
+    ms max_ts;                     /* largest timestamp in the active segment, and its record's offset */
+    off64 max_ts_offset;
+    off64 heavy;                   /* offset of the last heavy checkpoint (index and producer snapshot) */
+    bool has_producers;            /* a producer snapshot exists at `heavy` */
+    uint32_t segments;             /* how many segment files */
+};
+
+struct datadir;
+/* Opens or creates. LOCKED, FOREIGN (a Kafka data directory, or somebody's files: said in plain words in ret_why), NEWER, DAMAGED, IO, NOSPACE.
+ * ret_why (cap bytes) holds one line for the user on failure. node_id and cluster_id are checked against meta.properties when it exists. */
+err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd, char *ret_why, size_t cap);
+void datadir_free(struct datadir *dd);
+uuid datadir_cluster_id(const struct datadir *dd);
+bool datadir_is_clean(const struct datadir *dd);           /* the last run stopped cleanly: marks are the whole truth */
+uint64_t datadir_generation(const struct datadir *dd);     /* of this run; marks of a higher generation win */
+const struct datadir_mark *datadir_mark_find(const struct datadir *dd, uuid topic_id, int32_t partition);
+/* Every mark of the last run (NULL starts, NULL ends). */
+const struct datadir_mark *datadir_mark_next(const struct datadir *dd, const struct datadir_mark *after);
+/* After an unclean stop, before anything is read: syncfs (T5). */
+err datadir_settle(struct datadir *dd);
+/* Partition directories that no known topic claims; kept and reported, never deleted. */
+err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_name), void *u, void (*on)(void *u, const char *dir_name));
+/* Finish deletions that a crash interrupted (directories ending in -delete). */
+err datadir_sweep(struct datadir *dd);

@@ -1,0 +1,129 @@
+/* One partition's log (DESIGN 4). Single writer: its owner shard. Asserted at every update: written >= stable, and
+ * committed <= (write_caching ? written : stable).
+ *
+ * Life of a batch: reserve (may refuse, nothing happened) -> append (cannot fail: queued, `next` moves) -> store_pass writes it (`written` moves)
+ * -> a sync covers it (`stable` moves). Struct is small: directories, descriptors, index and tail appear at first use. */
+#pragma once
+
+#include "base/chain.h"
+#include "store/store.h"
+
+struct log_conf {                  /* settings of a topic that the log obeys; immutable, outlives the plog or is replaced by plog_conf */
+    int64_t segment_bytes;         /* segment.bytes */
+    ms segment_age;                /* segment.ms */
+    ms segment_jitter;             /* segment.jitter.ms */
+    int32_t index_interval_bytes;  /* index.interval.bytes */
+    int32_t index_bytes_max;       /* segment.index.bytes */
+    bool write_caching;            /* write.caching: bound is written, not stable */
+};
+
+struct plog_id {
+    const char *topic;             /* borrowed for the life of the plog */
+    uuid topic_id;
+    int32_t partition;
+};
+
+struct plog_ends {
+    off64 start;                   /* log start offset */
+    off64 next;                    /* log end: the next record's offset, queued ones included */
+    off64 written;                 /* below: in the page cache */
+    off64 stable;                  /* below: survives power loss */
+    off64 bound;                   /* write_caching ? written : stable; the high watermark may not pass it */
+    int64_t bytes;                 /* size of all segments, queued bytes included */
+};
+
+/* boot or turn; no I/O. A log the marks know nothing of is new and empty. The plog belongs to st. u is the broker's own pointer. */
+err plog_open(struct store *st, const struct plog_id *id, const struct log_conf *conf, void *u, struct plog **ret_lg);
+void *plog_user(const struct plog *lg);
+const struct plog_id *plog_ident(const struct plog *lg);
+void plog_conf(struct plog *lg, const struct log_conf *conf);
+void plog_ends(const struct plog *lg, struct plog_ends *ret);
+bool plog_is_fenced(const struct plog *lg);
+
+struct plog_recovery {
+    bool above_mark;               /* bytes lay above the durable mark: raise the leader epoch before serving (DESIGN 4) */
+    int64_t cut_bytes;             /* torn tail removed */
+    int64_t scanned_bytes;
+};
+/* boot, synchronous. After a clean stop: loads the producer snapshot only. Else scans from the last heavy checkpoint: damage below the mark gives
+ * DAMAGED (log line names file and position; the log stays fenced, its files untouched), a torn tail is cut. Rebuilds side files. */
+err plog_recover(struct plog *lg, struct plog_recovery *ret);
+
+/* May a batch of n bytes be appended now? FENCED, NOSPACE, SEGMENT_TOO_SMALL, NOMEM; AGAIN while a failed write is being cut back. */
+err plog_reserve(struct plog *lg, size_t n);
+/* Queue one batch already stamped with lg's `next` and the leader epoch; bytes lie in chunk (a reference is taken, or the bytes are copied into
+ * the tail block when small: below 16 KiB or a quarter of the chunk). Must follow a plog_reserve of the same size in the same turn. */
+void plog_append(struct plog *lg, struct chunk *chunk, span bytes, const struct batch_head *h, ms now);
+/* Somebody waits for stable >= next as it is now (D6 a, b). Cheap, idempotent. */
+void plog_sync_wanted(struct plog *lg);
+/* Remember that the leader epoch is `epoch` from the next append on (leader-epoch-checkpoint). */
+void plog_epoch(struct plog *lg, int32_t epoch);
+/* S4.20: largest known epoch <= asked and where the next one starts (log end for the current). -1/-1 when unknown. */
+void plog_epoch_end(const struct plog *lg, int32_t asked, int32_t *ret_epoch, off64 *ret_end);
+/* Epoch of the batch at or before offset, for ListOffsets answers; -1 when unknown. */
+int32_t plog_epoch_at(const struct plog *lg, off64 at);
+
+/* ---- reading ---- */
+struct plog_want {
+    off64 from;                    /* first offset wanted; the batch that holds it comes whole (S7.1) */
+    off64 below;                   /* only batches that end below this (high watermark, last stable offset) */
+    size_t bytes_max;              /* whole batches up to this many bytes … */
+    bool min_one;                  /* … but the first one even when larger (S7.2) */
+};
+struct plog_piece {
+    struct chunk *chunk;           /* one reference held */
+    span bytes;
+};
+#define PLOG_PIECES_INLINE 8
+struct plog_got {
+    struct plog_piece inline_[PLOG_PIECES_INLINE], *v;
+    uint32_t n, cap;
+    size_t bytes;
+    off64 next;                    /* where to read on */
+};
+void plog_got_init(struct plog_got *g);
+void plog_got_done(struct plog_got *g);        /* drops the references. Any thread */
+
+/* Bytes of whole batches in [from, below) if they lie in memory: OK (perhaps 0 bytes). COLD: use plog_cold. OFFSET_RANGE outside [start, next].
+ * How many bytes are there to read at most, without reading: plog_available. */
+err plog_read(struct plog *lg, const struct plog_want *w, struct plog_got *ret);
+size_t plog_available(const struct plog *lg, off64 from, off64 below, size_t max);   /* exact in the tail, from the index else; capped at max */
+
+/* A read through the disk's read lane; header, offsets and CRC of what comes back are checked (IO or DAMAGED when they lie, FENCED is not set by
+ * a bad read). The caller embeds it and keeps it until done; lg may be deleted meanwhile (then NO_TOPIC). */
+struct plog_cold {
+    struct list link;
+    struct plog *lg;
+    struct plog_want want;
+    struct plog_got got;
+    err err;
+    void (*done)(struct plog_cold *c);
+    void *u;
+    struct disk_req rq;            /* private from here */
+    struct plog_cold_work *work;
+};
+void plog_cold_read(struct plog *lg, struct plog_cold *c);
+
+/* S8.3, S8.6: first record, by offset, whose timestamp is >= ts (ts >= 0), or the first one carrying the largest timestamp (ts == PLOG_MAX_TS);
+ * looks inside batches, unpacking at most LIMIT_UNZIP_BYTES_MIN. found=false: nothing below `below`. */
+#define PLOG_MAX_TS (-3)
+struct plog_find {
+    struct plog *lg;
+    ms ts;
+    off64 below;
+    bool found;
+    off64 offset;
+    ms found_ts;
+    err err;
+    void (*done)(struct plog_find *f);         /* may run before plog_find_time returns */
+    void *u;
+    struct plog_find_work *work;               /* private */
+};
+void plog_find_time(struct plog *lg, struct plog_find *f);
+/* S8.7 (ListOffsets v0): base offsets of segments, newest first, whose data is older than ts (-1: log end first, -2: log start). Returns how many. */
+size_t plog_old_offsets(const struct plog *lg, ms ts, off64 end, off64 *ret, size_t cap);
+
+/* ---- end of life ---- */
+/* The topic is gone: fail what is queued (CANCELLED to hooks->failed), rename the directory, unlink it off the turn. lg is freed when its last
+ * request came home; the caller must not use it afterwards. */
+void plog_delete(struct plog *lg);
