@@ -1,0 +1,62 @@
+/* Every setting of the broker and of a topic, in one table: key, type, default, range, where it may be set, documentation in our own words. `--help`,
+ * man pages, `config show`, and later DescribeConfigs come from it. Parsing is pure: text in, values out. Quiet; any thread.
+ *
+ * Order of origins: built-in < file < environment < --set < dynamic. Units: 64MiB, 7d, 100ms. Kafka's vocabulary (D9); our own keys under native., admin.,
+ * store., queue., peer., and shards, protected.mode, write.caching. */
+#pragma once
+
+#include "base/err.h"
+#include "base/span.h"
+#include "base/str.h"
+
+enum conf_type { CONF_BOOL, CONF_INT, CONF_LONG, CONF_DOUBLE, CONF_STRING, CONF_LIST, CONF_ENUM };
+enum conf_unit { CONF_PLAIN, CONF_BYTES, CONF_MS, CONF_MINUTES, CONF_HOURS, CONF_SECONDS };
+enum conf_origin { CONF_DEFAULT, CONF_FILE, CONF_ENV, CONF_SET, CONF_DYNAMIC };
+#define CONF_BROKER 0x1            /* a broker setting */
+#define CONF_TOPIC 0x2             /* may be set per topic */
+#define CONF_IGNORED 0x4           /* accepted for Kafka's sake, without effect; doc says so */
+#define CONF_OURS 0x8              /* not a Kafka key */
+#define CONF_SENSITIVE 0x10
+
+struct conf_key {
+    const char *name, *value;      /* value: default as text, NULL = none */
+    enum conf_type type;
+    enum conf_unit unit;
+    uint32_t flags;
+    int64_t min, max;              /* inclusive, for numbers */
+    const char *choices;           /* CONF_ENUM and some lists: "delete,compact" */
+    const char *broker_name;       /* topic keys: the broker-wide default (segment.bytes <- log.segment.bytes); NULL = none */
+    const char *doc;
+};
+
+extern const struct conf_key conf_keys[];      /* sorted by name */
+extern const size_t conf_keys_n;
+const struct conf_key *conf_key_find(span name, uint32_t where);       /* where = CONF_BROKER or CONF_TOPIC */
+const char *conf_key_nearest(span name, uint32_t where);               /* for "did you mean"; NULL when nothing is near */
+
+/* A set of values over the table: what file, environment and flags gave. */
+struct conf;
+err conf_new(struct conf **ret_c);
+void conf_free(struct conf *c);
+/* BAD_SETTING (unknown key or value) with one line in ret_why; unknown keys may be kept as a warning by the caller. */
+err conf_put(struct conf *c, span name, span value, enum conf_origin origin, char *ret_why, size_t cap);
+/* A whole properties file: key=value or key:value, '#' and '!' comments, continuation lines, \uXXXX, spaces trimmed. on_line_error is called per
+ * offending line (number from 1) and parsing goes on; returns BAD_SETTING if it was called at all. */
+err conf_put_file(struct conf *c, span text, void (*on_line_error)(void *u, int line, const char *why), void *u);
+bool conf_bool(const struct conf *c, const char *name);
+int64_t conf_int(const struct conf *c, const char *name);              /* bytes, ms as the key's unit says, after units are applied */
+const char *conf_str(const struct conf *c, const char *name);          /* NULL when unset */
+enum conf_origin conf_origin(const struct conf *c, const char *name);
+void conf_show(const struct conf *c, void (*on)(void *u, const struct conf_key *k, const char *value, enum conf_origin o), void *u);
+/* Parse one value of a key: number with unit, bool, enum… BAD_SETTING with a reason. */
+err conf_parse_int(const struct conf_key *k, span text, int64_t *ret, char *ret_why, size_t cap);
+err conf_check_value(const struct conf_key *k, span text, char *ret_why, size_t cap);
+
+/* listeners=PLAINTEXT://host:port,NAME://[::1]:port,… */
+struct conf_listener {
+    char name[32];                 /* listener name, upper case */
+    char host[64];                 /* "" = all addresses */
+    uint16_t port;
+};
+#define CONF_LISTENERS_MAX 16
+err conf_parse_listeners(span text, struct conf_listener *ret, size_t *ret_n, char *ret_why, size_t cap);

@@ -1,0 +1,84 @@
+/* The cluster's metadata: a pure state machine over records (D4, D11). Each shard holds its own copy, changed only by meta_apply on its own thread;
+ * shard 0 decides, makes the records durable, and then every shard applies the same bytes. Quiet. Five verbs: decide (const), apply.
+ *
+ * Records (schema/records/meta.msg): format and cluster id; broker; topic (id, name, settings); partitions of a topic (leader epoch, replica set);
+ * partition epoch change; topic removal; producer-id block. A propose is one frame of records, applied whole. */
+#pragma once
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/uuid.h"
+#include "state/topicconf.h"
+
+struct meta_part {
+    int32_t leader, leader_epoch;              /* replica set of one today: {leader} */
+};
+
+struct meta_topic {
+    struct map_node by_name, by_id;
+    struct list link;                          /* in meta->topics, order of name is not kept */
+    uint32_t refs;                             /* parts and the meta itself; this shard's thread only */
+    bool gone;                                 /* removed; kept only by references */
+    char *name;
+    uuid id;
+    int32_t parts_n;
+    struct meta_part *parts;
+    struct topicconf_entry *entries;           /* own settings, sorted by name */
+    size_t entries_n;
+    struct topicconf conf;                     /* effective */
+    bool internal;                             /* S3.15 */
+};
+
+struct meta {
+    struct map by_name, by_id;
+    struct list topics;
+    size_t topics_n;
+    int64_t partitions_n;
+    uuid cluster_id;
+    int32_t node_id;                           /* ours */
+    int64_t producer_ids_next;                 /* first id of the next block */
+    uint64_t seen;                             /* frames applied */
+    const struct topicconf *defaults;          /* borrowed */
+    /* Called by meta_apply after the change, so that a shard opens and drops its parts. May be NULL. */
+    void (*on_topic)(void *u, struct meta_topic *t, bool removed);
+    void (*on_epoch)(void *u, struct meta_topic *t, int32_t partition);
+    void *u;
+};
+
+err meta_new(const struct topicconf *defaults, uint64_t seed, struct meta **ret_m);
+void meta_free(struct meta *m);
+struct meta_topic *meta_topic_by_name(const struct meta *m, span name);
+struct meta_topic *meta_topic_by_id(const struct meta *m, uuid id);
+void meta_topic_ref(struct meta_topic *t);
+void meta_topic_unref(struct meta_topic *t);
+/* Names of all topics, sorted, as an array in the arena (ListTopics, Metadata all). NOMEM. */
+err meta_topics_sorted(const struct meta *m, struct arena *a, struct meta_topic ***ret, size_t *ret_n);
+
+/* ---- decide: read-only; frames of records go to `ret_frame` (appended) ---- */
+struct meta_create {
+    span name;
+    int32_t partitions;                        /* -1: num_partitions_default */
+    int16_t replication;                       /* -1: default */
+    int32_t assignments_n;                     /* manual: partition ids and their brokers (S4.6) */
+    const int32_t *assignment_parts;
+    const span *assignment_brokers;            /* each a packed array of int32 in host order */
+    const struct topicconf_entry *entries;
+    size_t entries_n;
+    uuid id;                                   /* fresh, from the port's secret source */
+    int32_t num_partitions_default;
+    bool has_manual;
+};
+/* The rules of CreateTopics (S4.1–4.8, 4.10): BAD_TOPIC, TOPIC_EXISTS, BAD_PARTITIONS, BAD_REPLICATION, BAD_ASSIGNMENT, BAD_SETTING, BAD_REQUEST, LIMIT; one line in
+ * ret_why. *ret_partitions is what it would have. */
+err meta_decide_create(const struct meta *m, const struct meta_create *in, struct str *ret_frame, int32_t *ret_partitions, char *ret_why, size_t cap);
+err meta_decide_delete(const struct meta *m, const struct meta_topic *t, struct str *ret_frame);
+err meta_decide_epoch(const struct meta *m, const struct meta_topic *t, int32_t partition, struct str *ret_frame);       /* leader epoch + 1 */
+err meta_decide_format(uuid cluster_id, int32_t node_id, struct str *ret_frame);
+err meta_decide_producer_block(const struct meta *m, int64_t n, struct str *ret_frame);
+/* S4.1; also for auto-creation. */
+bool meta_topic_name_ok(span name);
+
+/* ---- apply: the only writer; total over frames that decide made. DAMAGED on nonsense (a stored frame of another or newer version: NEWER) ---- */
+err meta_apply(struct meta *m, span frame);
+/* The whole state as frames, for a snapshot. */
+err meta_snapshot(const struct meta *m, struct str *ret_frames);

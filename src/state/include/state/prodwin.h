@@ -1,0 +1,41 @@
+/* Idempotent producers of one partition (S6.1–6.9): per producer id the epoch and the last batches. A pure machine: check decides (const), note is the
+ * only writer, replay after a crash is note in a loop. Quiet. Runs on: owner shard.
+ *
+ * A window remembers the last 5 batches and every later one that is not yet stable (at most PRODWIN_BATCHES). When an append fails the newest ones
+ * are taken back (prodwin_undo), so that the window always tells what the log holds. */
+#pragma once
+
+#include "base/map.h"
+#include "base/str.h"
+#include "wire/batch.h"
+
+#define PRODWIN_BATCHES 16
+#define PRODWIN_DUPLICATES 5
+
+struct prodwin;                                /* all producers of one partition; NULL pointer = none yet */
+
+enum prodwin_verdict { PRODWIN_APPEND, PRODWIN_DUPLICATE };
+struct prodwin_answer {
+    enum prodwin_verdict verdict;
+    off64 base_offset, last_offset;            /* of the batch remembered, for DUPLICATE */
+    ms append_ts;                              /* its timestamp */
+};
+/* Judge a batch with producer_id >= 0: SEQUENCE_GAP (45), PRODUCER_FENCED (47), LIMIT. w may be NULL. */
+err prodwin_check(const struct prodwin *w, const struct batch_head *h, struct prodwin_answer *ret);
+/* Make room for one more batch of h's producer: the only step that may fail (NOMEM, LIMIT); creates *w at need. */
+err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t seed);
+/* The batch (stamped) was queued at h->base_offset. Also used for replay. */
+void prodwin_note(struct prodwin *w, const struct batch_head *h, ms now);
+/* Everything at and above `from` was not appended: forget it. Producers whose whole window is above `from` get back the sequence before it. */
+void prodwin_undo(struct prodwin *w, off64 from);
+void prodwin_stable(struct prodwin *w, off64 stable);                   /* entries below need not be kept beyond five */
+/* Drop producers whose last append is older than expiry (S6.9); returns how many. */
+size_t prodwin_expire(struct prodwin *w, ms now, ms expiry);
+size_t prodwin_count(const struct prodwin *w);
+void prodwin_free(struct prodwin *w);
+
+/* Kafka's producer snapshot file: version i16 = 1, crc u32 (of what follows), array of entries {producer id i64, epoch i16, last sequence i32, last offset i64,
+ * offset delta i32, timestamp i64, coordinator epoch i32, current txn first offset i64}. Only the last batch is stored (as Kafka); replay of the log after it
+ * restores the others. */
+err prodwin_snapshot(const struct prodwin *w, struct str *ret_file);
+err prodwin_load(struct prodwin **w, span file, uint64_t seed);         /* DAMAGED: rebuild by replaying the log */
