@@ -7,10 +7,14 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
+#define LOG_BURST 10     /* the limit until log_limit_per_second says otherwise */
+
 typedef void log_sink(void *u, enum log_level level, const char *event, const char *text);
 
 void log_use(log_sink *sink, void *u, enum log_level least);       /* for the calling thread */
 void log_default(log_sink *sink, void *u, enum log_level least);   /* for threads that set none; call before threads start */
+/* The monotonic clock behind the rate limit, process-wide; call before threads start. Without one (the default) nothing is left out. */
+void log_clock(ms (*now)(void));
 void log_limit_per_second(uint32_t lines);                          /* 0 = no limit (simulator) */
 void log_line(enum log_level level, const char *event, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

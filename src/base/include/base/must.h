@@ -4,4 +4,4 @@
 
 #define must(cond) ((cond) ? (void)0 : must_fail(#cond, __FILE__, __LINE__))
 
-[[noreturn]] void must_fail(const char *cond, const char *file, int line);
+_Noreturn void must_fail(const char *cond, const char *file, int line);

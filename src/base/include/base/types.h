@@ -1,6 +1,7 @@
 /* Small values passed by copy everywhere. */
 #pragma once
 
+#include <assert.h>      /* static_assert; for invariants there is base/must.h */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
