@@ -1,0 +1,12 @@
+#pragma once
+/* clock.h: the generator's time: nanoseconds of CLOCK_MONOTONIC. */
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
