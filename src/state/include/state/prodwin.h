@@ -20,22 +20,29 @@ struct prodwin_answer {
     off64 base_offset, last_offset;            /* of the batch remembered, for DUPLICATE */
     ms append_ts;                              /* its timestamp */
 };
-/* Judge a batch with producer_id >= 0: SEQUENCE_GAP (45), PRODUCER_FENCED (47), LIMIT. w may be NULL. */
+/* Judge a batch with producer_id >= 0: SEQUENCE_GAP (45), PRODUCER_FENCED (47), BAD_RECORD (87: a data batch with a negative sequence, S5.5). Among
+ * the last five batches of the current epoch it is a DUPLICATE (S6.2). w may be NULL: S6.6, any first sequence. */
 err prodwin_check(const struct prodwin *w, const struct batch_head *h, struct prodwin_answer *ret);
-/* Make room for one more batch of h's producer: the only step that may fail (NOMEM, LIMIT); creates *w at need. */
+/* Make room for one more batch of h's producer: the only step that may fail (NOMEM; LIMIT when LIMIT_PRODUCERS_PER_PARTITION producers all have
+ * unstable batches, else the one silent longest makes room); creates *w at need. */
 err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t seed);
-/* The batch (stamped) was queued at h->base_offset. Also used for replay. */
+/* The batch (stamped) was queued at h->base_offset; prodwin_reserve for it came before. Also used for replay. `now` only has to be the clock that
+ * prodwin_expire is asked with. A control batch counts for its epoch only. */
 void prodwin_note(struct prodwin *w, const struct batch_head *h, ms now);
-/* Everything at and above `from` was not appended: forget it. Producers whose whole window is above `from` get back the sequence before it. */
+/* Everything at and above `from` was not appended: forget it, so that each producer stands where it stood before. A producer of which nothing is
+ * left (it was new, or had more than PRODWIN_BATCHES batches unstable) is forgotten whole. w may be NULL. */
 void prodwin_undo(struct prodwin *w, off64 from);
-void prodwin_stable(struct prodwin *w, off64 stable);                   /* entries below need not be kept beyond five */
-/* Drop producers whose last append is older than expiry (S6.9); returns how many. */
+/* Batches below need not be kept beyond five. O(1). w may be NULL. */
+void prodwin_stable(struct prodwin *w, off64 stable);
+/* Drop producers whose last append is `expiry` or longer ago and stable (S6.9); returns how many. Those loaded from a file start their time at the
+ * first call. w may be NULL. */
 size_t prodwin_expire(struct prodwin *w, ms now, ms expiry);
 size_t prodwin_count(const struct prodwin *w);
 void prodwin_free(struct prodwin *w);
 
 /* Kafka's producer snapshot file: version i16 = 1, crc u32 (of what follows), array of entries {producer id i64, epoch i16, last sequence i32, last offset i64,
- * offset delta i32, timestamp i64, coordinator epoch i32, current txn first offset i64}. Only the last batch is stored (as Kafka); replay of the log after it
- * restores the others. */
+ * offset delta i32, timestamp i64, coordinator epoch i32, current txn first offset i64}. Only the last batch is stored (as Kafka), ordered by producer id; replay of the
+ * log after it restores the others. Nothing is added to ret_file when there are no producers. NOMEM. */
 err prodwin_snapshot(const struct prodwin *w, struct str *ret_file);
-err prodwin_load(struct prodwin **w, span file, uint64_t seed);         /* DAMAGED: rebuild by replaying the log */
+/* Replaces *w (untouched on failure). DAMAGED: rebuild by replaying the log; NOMEM, LIMIT. */
+err prodwin_load(struct prodwin **w, span file, uint64_t seed);
