@@ -40,6 +40,8 @@ static inline enum batch_codec batch_codec(const struct batch_head *h) { return 
 static inline int64_t batch_last_offset(const struct batch_head *h) { return h->base_offset + h->last_offset_delta; }
 /* Last sequence of the batch, with the wrap of S6.4. */
 int32_t batch_last_sequence(const struct batch_head *h);
+/* sequence + n (n >= 0) with that wrap. */
+int32_t batch_sequence_add(int32_t sequence, int32_t n);
 
 /* Read the header at the front of b. TORN when b holds less than the header or than the length says; CORRUPT when length is impossible or
  * magic is not 2. The CRC is not looked at. With b.n between 61 and the whole batch use batch_peek. */
@@ -47,11 +49,24 @@ err batch_head_get(span b, struct batch_head *ret_h);
 /* Like batch_head_get but needs only the 61 header bytes (the body may be outside b). */
 err batch_peek(span b, struct batch_head *ret_h);
 bool batch_crc_ok(span batch);         /* batch.n is exactly the whole batch */
+/* Write the header in front of records already in place (h->bytes is not used, h->crc is computed). */
+void batch_head_put(uint8_t *batch, const struct batch_head *h);
 
 /* What a producer may send (S5.4, 5.5, 5.7): exactly one batch in b, CRC, counts, no control bit, base offset 0, sequence rules; records of
  * uncompressed batches are walked (lengths, varints, offset deltas 0,1,2…). Compressed ones: header trusted. CORRUPT or BAD_RECORD;
  * *ret_text (static storage) says what, on failure only. */
 err batch_check_produced(span b, struct batch_head *ret_h, const char **ret_text);
+
+/* What a walk over the records found, for the rules that only some topics have. */
+struct batch_facts {
+    bool walked;                       /* false: compressed, the rest is the header's word */
+    int64_t min_ts_ms, max_ts_ms;      /* over the records' own timestamps (S5.11, S5.14); base and max of the header when not walked */
+    int32_t keyless;                   /* index of the first record without a key (S5.15), -1 for none */
+};
+/* batch_check_produced that also tells the facts. */
+err batch_check_facts(span b, struct batch_head *ret_h, struct batch_facts *ret_facts, const char **ret_text);
+/* Walk unpacked records (zip_unpack of what follows the header) against h: exactly h->count of them and nothing behind (S5.10). BAD_RECORD. */
+err batch_check_records(span records, const struct batch_head *h, struct batch_facts *ret_facts, const char **ret_text);
 
 /* Owner's stamp, in place: base offset and leader epoch lie outside the CRC. */
 void batch_stamp(uint8_t *batch, int64_t base_offset, int32_t leader_epoch);

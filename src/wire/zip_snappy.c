@@ -1,0 +1,105 @@
+/* snappy, in its two dresses: one raw block (librdkafka), or the framing of xerial's Java library (a 16-byte head, then blocks each behind its
+ * int32 length), which is what we write.
+ *
+ * Happy path: every block says its unpacked length up front, so the sizes are added up first, and one allocation is exact.
+ * Failure modes: a length that this many packed bytes cannot yield is CORRUPT before anything is allocated (T55); a sum above the ceiling is LIMIT.
+ * Runs on: any. */
+#include <snappy-c.h>
+
+#include "base/be.h"
+#include "zip_codec.h"
+
+#define SNAPPY_RATIO_MAX 32              /* three bytes say 64 at most; a little slack */
+#define SNAPPY_RATIO_SLACK 16
+#define XERIAL_HEAD_BYTES 16
+#define XERIAL_BLOCK_BYTES ((size_t)32 << 10)
+
+static const uint8_t xerial_head[XERIAL_HEAD_BYTES] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1};
+
+static bool is_xerial(span in) {
+    return in.n >= XERIAL_HEAD_BYTES && memcmp(in.p, xerial_head, 8) == 0;
+}
+
+/* Next block off the front of *rest: all of it when raw. */
+static bool next_block(span *rest, bool xerial, span *ret_block) {
+    if (!xerial) {
+        *ret_block = *rest;
+        *rest = span_of(rest->p + rest->n, 0);
+        return true;
+    }
+    if (rest->n < 4 || be32_get(rest->p) > rest->n - 4) {
+        return false;
+    }
+    size_t n = be32_get(rest->p);
+    *ret_block = span_of(rest->p + 4, n);
+    *rest = span_of(rest->p + 4 + n, rest->n - 4 - n);
+    return true;
+}
+
+static bool claimed_bytes(span block, size_t *ret_n) {
+    return snappy_uncompressed_length((const char *)block.p, block.n, ret_n) == SNAPPY_OK &&
+           *ret_n <= block.n * SNAPPY_RATIO_MAX + SNAPPY_RATIO_SLACK;
+}
+
+static err total_bytes(span rest, bool xerial, size_t max, size_t *ret_n) {
+    size_t total = 0;
+    while (rest.n > 0) {
+        span block;
+        size_t n;
+        if (!next_block(&rest, xerial, &block) || !claimed_bytes(block, &n)) {
+            return ERR_CORRUPT;
+        }
+        if (n > max - total) {
+            return ERR_LIMIT;
+        }
+        total += n;
+    }
+    *ret_n = total;
+    return ERR_OK;
+}
+
+err zip_snappy_unpack(span in, size_t max, struct arena *a, span *ret_out) {
+    bool xerial = is_xerial(in);
+    span rest = xerial ? span_of(in.p + XERIAL_HEAD_BYTES, in.n - XERIAL_HEAD_BYTES) : in;
+    size_t total;
+    err e = in.n == 0 ? ERR_CORRUPT : total_bytes(rest, xerial, max, &total);
+    if (e) {
+        return e;
+    }
+    uint8_t *p = arena_alloc(a, total);
+    if (!p) {
+        return ERR_NOMEM;
+    }
+    size_t at = 0;
+    for (span block; rest.n > 0 && next_block(&rest, xerial, &block);) {
+        size_t n = total - at;
+        if (snappy_uncompress((const char *)block.p, block.n, (char *)p + at, &n) != SNAPPY_OK) {
+            return ERR_CORRUPT;
+        }
+        at += n;
+    }
+    *ret_out = span_of(p, at);
+    return ERR_OK;
+}
+
+err zip_snappy_pack(span in, struct arena *a, span *ret_out) {
+    size_t blocks = in.n / XERIAL_BLOCK_BYTES + 1;
+    size_t block_bound = snappy_max_compressed_length(XERIAL_BLOCK_BYTES);
+    uint8_t *p = arena_alloc(a, XERIAL_HEAD_BYTES + blocks * (4 + block_bound));
+    if (!p) {
+        return ERR_NOMEM;
+    }
+    memcpy(p, xerial_head, XERIAL_HEAD_BYTES);
+    size_t at = XERIAL_HEAD_BYTES;
+    for (size_t from = 0; from < in.n; from += XERIAL_BLOCK_BYTES) {
+        size_t take = in.n - from < XERIAL_BLOCK_BYTES ? in.n - from : XERIAL_BLOCK_BYTES;
+        size_t n = block_bound;
+        if (snappy_compress((const char *)in.p + from, take, (char *)p + at + 4, &n) != SNAPPY_OK) {
+            return ERR_NOMEM;
+        }
+        be32_put(p + at, (uint32_t)n);
+        at += 4 + n;
+    }
+    *ret_out = span_of(p, at);
+    return ERR_OK;
+}
