@@ -1,6 +1,7 @@
 /* One broker process: its shards, its data directory, its metadata writer. boot and stop; everything else is in the shards. */
 #pragma once
 
+#include "base/limits.h"
 #include "broker/shard.h"
 #include "state/conf.h"
 #include "state/topicconf.h"
@@ -42,8 +43,10 @@ err node_conf_from(const struct conf *c, struct node_conf *ret, char *ret_why, s
 
 /* The doors, wired by app (or a simulation): called on each shard's thread. */
 struct node_door {
-    /* boot: after shards exist, before anything is served. */
+    /* Shard 0's thread, once recovery is done: open listeners. Other shards run already; their door state is touched only by asks sent from here on. */
     err (*start)(struct node *n, void *u, char *ret_why, size_t cap);
+    /* Shard 0's thread: stop accepting (before the drains). */
+    void (*close)(struct node *n, void *u);
     /* Stop reading and accepting on this shard; release parked requests; call node_door_idle(sh) when the last connection is closed. */
     void (*drain)(struct shard *sh, void *u);
     void (*free)(struct node *n, void *u);
@@ -60,19 +63,22 @@ struct node {
     struct datadir *datadir;
     _Atomic uint32_t draining;         /* shards whose door is not idle yet */
     _Atomic uint32_t conns;            /* open connections, whole node: only a count for the limit */
+    void (*on_ready)(void *u, err e, const char *why); /* shard 0's thread, once: doors are open, or why not */
     void (*on_stopped)(void *u);       /* shard 0's thread: everything is closed and clean */
     void (*on_fatal)(void *u, const char *why);        /* any shard's thread: exit 74 */
     void *u;
-    bool stopping;                     /* shard 0 only */
+    struct node_phase *phase;          /* start and stop, private to node.c */
 };
 
-/* Open the data directory, replay metadata, recover logs, open doors; synchronous, on the caller's thread, before the loops run. On failure everything
- * is freed and ret_why (cap bytes) is one line for the user; LOCKED, FOREIGN, NEWER, BAD_SETTING map to exit 78, IO and DAMAGED to 74. */
+/* Open the data directory, replay metadata, recover logs; synchronous, on the caller's thread, before the loops run. On failure everything is freed and ret_why (cap
+ * bytes) is one line for the user; LOCKED, FOREIGN, NEWER, BAD_SETTING map to exit 78, IO and DAMAGED to 74. Once the loops run, shard 0 makes the format record and raised
+ * leader epochs durable, opens the doors and calls on_ready. */
 struct node_boot {
     const struct node_conf *conf;
     struct port **ports;
     uint32_t ports_n;
     struct node_door door;
+    void (*on_ready)(void *u, err e, const char *why);
     void (*on_stopped)(void *u);
     void (*on_fatal)(void *u, const char *why);
     void *u;

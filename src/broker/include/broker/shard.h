@@ -35,6 +35,7 @@ struct shard {
     bool now_is_fresh;
     bool stopping;
     struct wheel wheel;
+    struct timer expiry;               /* of producer states */
     struct meta *meta;                 /* this shard's copy of the metadata */
     struct arena_pool arenas;
     struct chunk_pool *chunks;
@@ -43,11 +44,11 @@ struct shard {
     struct map parts;                  /* struct part by (topic id, index): the ones this shard owns */
     struct list local;                 /* asks to and from ourselves */
     struct list moved;                 /* parts whose marks moved since the last step 4 */
+    struct list full;                  /* append asks held back while too much is unsynced (D6 d) */
     struct list flushes;
     struct list pid_waiting;           /* pids.c */
     int64_t pid_next, pid_end;
     bool pid_asking;
-    struct list refresh;               /* step 4 work of others: see marks.c */
     void *door;                        /* the Kafka door's state on this shard */
     struct shard_stats stats;
 };

@@ -1,0 +1,46 @@
+/* What the files of this room tell each other. */
+#pragma once
+
+#include "base/mem.h"
+#include "broker/node.h"
+#include "part.h"
+
+/* ask.c */
+void ask_deliver(struct shard *sh, struct list *link);
+
+/* shard.c */
+err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **ret_sh);
+void shard_free(struct shard *sh);
+
+/* append.c: marks of pt moved, or what was queued from `from` on failed. */
+void append_settle(struct part *pt, off64 written);
+void append_fail(struct part *pt, off64 from, err why);
+/* Take up asks that were held back, as far as there is room again. */
+void append_resume(struct shard *sh);
+/* read.c: wake every watch of pt. */
+void read_wake(struct part *pt);
+/* offsets.c */
+void offsets_settle(struct part *pt);
+void offsets_fail(struct part *pt, err why);
+
+/* marks.c: the store's hooks, and step 4. */
+struct store_hooks;
+void marks_hooks(struct shard *sh, struct store_hooks *ret);
+void marks_settle(struct shard *sh);
+void marks_touch(struct part *pt);
+
+/* topics.c: open or close the parts of a topic that this shard owns; the hooks of struct meta. */
+void topics_hook(struct shard *sh);
+
+/* metad.c, shard 0. */
+struct topics_change;
+struct metalog;
+err metad_new(struct node *n, struct meta *ahead, struct metad **ret_md);       /* takes ahead */
+void metad_bind(struct metad *md, struct metalog *ml);                          /* boot: takes ml */
+void metad_start(struct metad *md, struct port *port);                          /* appends may come from here on */
+void metad_change(struct metad *md, struct topics_change *c);
+/* Propose a ready frame (start: format, raised epochs); the bytes are copied. done(u, OK) after every shard has applied it. */
+void metad_propose(struct metad *md, span frame, void (*done)(void *u, err e), void *u);
+void metad_stop(struct metad *md, void (*done)(void *u), void *u);
+struct meta *metad_ahead(struct metad *md);
+void metad_free(struct metad *md);

@@ -1,0 +1,125 @@
+/* What the node needs of the settings, as plain values.
+ * Happy path: node_conf_from reads keys of state/conf. Failure modes: contradictory listeners (BR-040, BR-041): BAD_SETTING with one line.
+ * Runs on: boot. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/limits.h"
+#include "broker/node.h"
+
+void node_conf_defaults(struct node_conf *c) {
+    *c = (struct node_conf){
+        .node_id = 1,
+        .num_partitions = 1,
+        .replication_default = 1,
+        .auto_create_topics = true,
+        .delete_topics = true,
+        .protected_mode = true,
+        .frame_bytes_max = LIMIT_FRAME_BYTES,
+        .fetch_bytes_max = LIMIT_FETCH_BYTES,
+        .admit_bytes = LIMIT_ADMIT_BYTES,
+        .conns_max = LIMIT_CONNS,
+        .conn_idle_max = 600000,
+        .producer_expiry = 86400000,
+        .sync_age_max = 100,
+        .unsynced_bytes_max = LIMIT_UNSYNCED_BYTES,
+        .tail_bytes_max = LIMIT_TAIL_BYTES,
+        .files_max = 4096,
+    };
+}
+
+static bool node_conf_is_skipped(const struct conf *c, const char *name) {
+    const char *skip = conf_str(c, "controller.listener.names");
+    size_t n = strlen(name);
+    while (skip != NULL && *skip != '\0') {
+        size_t len = strcspn(skip, ",");
+        const char *at = skip + strspn(skip, " ");
+        if ((size_t)(skip + len - at) >= n && strncasecmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0' || at[n] == ' ')) {
+            return true;
+        }
+        skip += len + (skip[len] == ',');
+    }
+    return false;
+}
+
+static err node_conf_advertise(struct node_conf *ret, const struct conf_listener *a, char *why, size_t cap) {
+    for (size_t i = 0; i < ret->listeners_n; i++) {
+        struct node_listener *l = &ret->listeners[i];
+        if (strcasecmp(l->name, a->name) == 0) {
+            snprintf(l->advertised_host, sizeof(l->advertised_host), "%s", a->host);
+            l->advertised_port = a->port;
+            return ERR_OK;
+        }
+    }
+    snprintf(why, cap, "advertised.listeners names %s, but listeners has no %s: name the same listener in both", a->name, a->name);
+    return ERR_BAD_SETTING;
+}
+
+/* BR-040: a wildcard is no address that a client could dial. */
+static bool node_conf_is_wildcard(const char *host) { return host[0] == '\0' || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0; }
+
+static err node_conf_advertised(const struct conf *c, struct node_conf *ret, char *why, size_t cap) {
+    const char *text = conf_str(c, "advertised.listeners");
+    if (text == NULL || *text == '\0') {
+        return ERR_OK;
+    }
+    struct conf_listener list[CONF_LISTENERS_MAX];
+    size_t n = 0;
+    err e = conf_parse_listeners(span_str(text), list, &n, why, cap);
+    for (size_t i = 0; e == ERR_OK && i < n; i++) {
+        if (node_conf_is_skipped(c, list[i].name)) {
+            continue;
+        }
+        if (node_conf_is_wildcard(list[i].host)) {
+            snprintf(why, cap, "advertised.listeners %s://%s:%u is a wildcard, which no client can dial: name the host that clients should use", list[i].name,
+                     list[i].host[0] == '\0' ? "" : list[i].host, (unsigned)list[i].port);
+            return ERR_BAD_SETTING;
+        }
+        e = node_conf_advertise(ret, &list[i], why, cap);
+    }
+    return e;
+}
+
+static err node_conf_listeners(const struct conf *c, struct node_conf *ret, char *why, size_t cap) {
+    const char *text = conf_str(c, "listeners");
+    if (text == NULL || *text == '\0') {
+        return ERR_OK;                             /* an empty list switches the door off */
+    }
+    struct conf_listener list[CONF_LISTENERS_MAX];
+    size_t n = 0;
+    err e = conf_parse_listeners(span_str(text), list, &n, why, cap);
+    for (size_t i = 0; e == ERR_OK && i < n; i++) {
+        if (node_conf_is_skipped(c, list[i].name)) {
+            continue;
+        }
+        struct node_listener *l = &ret->listeners[ret->listeners_n++];
+        snprintf(l->name, sizeof(l->name), "%s", list[i].name);
+        snprintf(l->host, sizeof(l->host), "%s", list[i].host);
+        l->port = list[i].port;
+    }
+    return e == ERR_OK ? node_conf_advertised(c, ret, why, cap) : e;
+}
+
+err node_conf_from(const struct conf *c, struct node_conf *ret, char *ret_why, size_t cap) {
+    node_conf_defaults(ret);
+    ret->conf = c;
+    topicconf_defaults(c, &ret->topic_defaults);
+    ret->node_id = (int32_t)conf_int(c, "node.id");
+    ret->num_partitions = (int32_t)conf_int(c, "num.partitions");
+    ret->replication_default = (int16_t)conf_int(c, "default.replication.factor");
+    ret->auto_create_topics = conf_bool(c, "auto.create.topics.enable");
+    ret->delete_topics = conf_bool(c, "delete.topic.enable");
+    ret->protected_mode = conf_bool(c, "protected.mode");
+    ret->frame_bytes_max = (size_t)conf_int(c, "socket.request.max.bytes");
+    ret->fetch_bytes_max = (size_t)conf_int(c, "fetch.max.bytes");
+    ret->conns_max = (uint32_t)conf_int(c, "max.connections");
+    ret->conn_idle_max = conf_int(c, "connections.max.idle.ms");
+    ret->producer_expiry = conf_int(c, "producer.id.expiration.ms");
+    ret->sync_age_max = conf_int(c, "store.sync.age.ms");
+    ret->unsynced_bytes_max = conf_int(c, "store.unsynced.max");
+    ret->tail_bytes_max = conf_int(c, "store.tail.bytes");
+    ret->space_reserve_bytes = conf_int(c, "store.space.reserve");
+    ret->files_max = (uint32_t)conf_int(c, "store.files.max");
+    return node_conf_listeners(c, ret, ret_why, cap);
+}

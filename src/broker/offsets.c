@@ -1,0 +1,187 @@
+/* ListOffsets and OffsetForLeaderEpoch, the owner's half.
+ *
+ * Happy path: latest waits until what was written at its arrival is stable (D6), times are looked up through the read lane, the rest is known at once; the ask goes home with its
+ * last part. Failure modes: per part an err; a failed append brings the end that is waited for down, a fenced log fails the wait.
+ * Runs on: owner shard. */
+#include "broker/offsets.h"
+
+#include "base/must.h"
+#include "inside.h"
+
+struct offsets_wait {
+    struct list link;                  /* in part->bounds */
+    struct offsets_ask *ask;
+    struct offsets_part *p;
+    struct part *pt;
+    off64 below;                       /* the high watermark must reach it */
+    struct plog_find find;
+};
+
+static void offsets_one_done(struct offsets_ask *a) {
+    must(a->left > 0);
+    if (--a->left == 0) {
+        mem_free(a->waits);
+        a->waits = NULL;
+        ask_return(&a->ask, ERR_OK);
+    }
+}
+
+static void offsets_blank(struct offsets_part *p) {
+    p->err = ERR_OK;
+    p->offset = -1;
+    p->found_ts = -1;
+    p->leader_epoch = -1;
+    p->old = NULL;
+    p->old_n = 0;
+}
+
+static void offsets_old(struct part *pt, struct offsets_part *p) {
+    size_t cap = p->old_max < 0 ? 0 : p->old_max > OFFSETS_OLD_MAX ? OFFSETS_OLD_MAX : (size_t)p->old_max;
+    if (cap == 0) {
+        return;
+    }
+    p->old = mem_alloc(MEM_WAIT, cap * sizeof(*p->old));
+    if (p->old == NULL) {
+        p->err = ERR_NOMEM;
+        return;
+    }
+    p->old_n = (int32_t)plog_old_offsets(pt->log, p->ts, pt->committed, p->old, cap);
+}
+
+static void offsets_latest(struct part *pt, struct offsets_part *p) {
+    if (p->old_style) {
+        offsets_old(pt, p);
+        return;
+    }
+    p->offset = pt->committed;                     /* S8.1; no transactions yet: last stable offset = high watermark */
+    p->leader_epoch = pt->leader_epoch;
+}
+
+static void offsets_found(struct plog_find *f) {
+    struct offsets_wait *w = f->u;
+    struct offsets_part *p = w->p;
+    p->err = f->err;
+    if (f->err == ERR_OK && f->found) {
+        p->offset = f->offset;
+        p->found_ts = f->found_ts;
+        p->leader_epoch = plog_epoch_at(f->lg, f->offset);
+    }
+    offsets_one_done(w->ask);
+}
+
+static void offsets_time(struct part *pt, struct offsets_wait *w) {
+    w->find = (struct plog_find){
+        .ts = w->p->ts == OFFSETS_MAX_TS ? PLOG_MAX_TS : w->p->ts, .below = pt->committed, .done = offsets_found, .u = w};
+    plog_find_time(pt->log, &w->find);
+}
+
+static void offsets_wait_bound(struct part *pt, struct offsets_wait *w) {
+    struct plog_ends ends;
+    plog_ends(pt->log, &ends);
+    w->below = ends.next;
+    w->pt = pt;
+    if (pt->committed >= w->below) {
+        offsets_latest(pt, w->p);
+        offsets_one_done(w->ask);
+        return;
+    }
+    plog_sync_wanted(pt->log);
+    list_push_back(&pt->bounds, &w->link);
+}
+
+static void offsets_special(struct part *pt, struct offsets_part *p) {
+    struct plog_ends ends;
+    plog_ends(pt->log, &ends);
+    switch (p->ts) {
+    case OFFSETS_EARLIEST:                         /* S8.2 */
+    case OFFSETS_EARLIEST_LOCAL:                   /* S8.4: without tiering the same */
+        p->offset = ends.start;
+        p->leader_epoch = plog_epoch_at(pt->log, ends.start);
+        break;
+    case OFFSETS_LATEST_TIERED:
+    case OFFSETS_EARLIEST_PENDING:
+        break;                                     /* S8.4: -1 */
+    default:
+        p->err = ERR_BAD_REQUEST;
+    }
+}
+
+static void offsets_part_run(struct offsets_ask *a, size_t i) {
+    struct offsets_part *p = &a->parts[i];
+    struct offsets_wait *w = &a->waits[i];
+    offsets_blank(p);
+    *w = (struct offsets_wait){.ask = a, .p = p};
+    list_init(&w->link);
+    struct part *pt = part_find(a->ask.owner, p->topic_id, p->partition);
+    p->err = pt == NULL ? ERR_NO_TOPIC : part_check_epoch(pt, p->current_epoch);
+    if (p->err == ERR_OK && a->epochs) {
+        plog_epoch_end(pt->log, p->asked_epoch, &p->leader_epoch, &p->offset);
+    } else if (p->err == ERR_OK && p->ts == OFFSETS_LATEST) {
+        offsets_wait_bound(pt, w);
+        return;
+    } else if (p->err == ERR_OK && p->old_style) {
+        offsets_old(pt, p);
+    } else if (p->err == ERR_OK && (p->ts >= 0 || p->ts == OFFSETS_MAX_TS)) {
+        offsets_time(pt, w);
+        return;
+    } else if (p->err == ERR_OK) {
+        offsets_special(pt, p);
+    }
+    offsets_one_done(a);
+}
+
+static void offsets_run(struct ask *ask) {
+    struct offsets_ask *a = list_entry(ask, struct offsets_ask, ask);
+    size_t n = a->parts_n;
+    a->waits = mem_alloc(MEM_WAIT, n * sizeof(*a->waits));
+    if (a->waits == NULL) {
+        ask_return(ask, ERR_NOMEM);
+        return;
+    }
+    a->left = n + 1;                               /* the extra one keeps the ask here until every part was started */
+    for (size_t i = 0; i < n; i++) {
+        offsets_part_run(a, i);
+    }
+    offsets_one_done(a);
+}
+
+void offsets_settle(struct part *pt) {
+    struct plog_ends ends;
+    plog_ends(pt->log, &ends);
+    list_each_safe(it, &pt->bounds) {
+        struct offsets_wait *w = list_entry(it, struct offsets_wait, link);
+        if (pt->committed >= w->below || pt->committed >= ends.next) {         /* the end came down after a failed append */
+            list_remove(it);
+            offsets_latest(pt, w->p);
+            offsets_one_done(w->ask);
+        }
+    }
+}
+
+void offsets_fail(struct part *pt, err why) {
+    struct list *link;
+    while ((link = list_pop_front(&pt->bounds)) != NULL) {
+        struct offsets_wait *w = list_entry(link, struct offsets_wait, link);
+        w->p->err = why;
+        offsets_one_done(w->ask);
+    }
+}
+
+err offsets_init(struct offsets_ask *a, struct arena *arena, size_t parts_n, bool epochs, void (*done)(struct ask *a)) {
+    *a = (struct offsets_ask){.epochs = epochs, .parts_n = parts_n};
+    a->parts = arena_zalloc(arena, parts_n * sizeof(*a->parts));
+    if (a->parts == NULL) {
+        return ERR_NOMEM;
+    }
+    ask_init(&a->ask, offsets_run, done);
+    return ERR_OK;
+}
+
+void offsets_send(struct shard *home, struct shard *owner, struct offsets_ask *a) { ask_send(home, owner, &a->ask); }
+
+void offsets_drop(struct offsets_ask *a) {
+    for (size_t i = 0; i < a->parts_n; i++) {
+        mem_free(a->parts[i].old);
+        a->parts[i].old = NULL;
+    }
+}

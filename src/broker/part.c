@@ -1,0 +1,107 @@
+/* A partition's struct: found by (topic id, index), opened when metadata says so, removed with its topic.
+ * Runs on: owner shard. */
+#include "part.h"
+
+#include <string.h>
+
+#include "base/must.h"
+#include "inside.h"
+
+struct part_key {
+    uuid topic_id;
+    int32_t index;
+};
+
+static bool part_eq(const struct map_node *node, const void *key) {
+    const struct part *pt = list_entry(node, const struct part, node);
+    const struct part_key *k = key;
+    return pt->index == k->index && uuid_eq(pt->topic->id, k->topic_id);
+}
+
+static uint64_t part_hash(const struct shard *sh, uuid topic_id, int32_t index) {
+    uint64_t a, b;
+    memcpy(&a, topic_id.b, 8);
+    memcpy(&b, topic_id.b + 8, 8);
+    return map_hash_u64(&sh->parts, a ^ (b * 0x9e3779b97f4a7c15u) ^ ((uint64_t)(uint32_t)index << 17));
+}
+
+struct part *part_find(struct shard *sh, uuid topic_id, int32_t index) {
+    struct part_key key = {topic_id, index};
+    struct map_node *nd = map_find(&sh->parts, part_hash(sh, topic_id, index), part_eq, &key);
+    return nd == NULL ? NULL : list_entry(nd, struct part, node);
+}
+
+static void part_log_conf(const struct topicconf *t, struct log_conf *ret) {
+    *ret = (struct log_conf){
+        .segment_bytes = t->segment_bytes,
+        .segment_age = t->segment_age,
+        .segment_jitter = t->segment_jitter,
+        .index_interval_bytes = t->index_interval_bytes,
+        .index_bytes_max = t->index_bytes_max,
+        .write_caching = t->write_caching,
+    };
+}
+
+err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part **ret_pt) {
+    struct part *pt = mem_zalloc(MEM_PART, sizeof(*pt));
+    if (pt == NULL) {
+        return ERR_NOMEM;
+    }
+    pt->sh = sh;
+    pt->topic = t;
+    pt->index = index;
+    pt->leader_epoch = t->parts[index].leader_epoch;
+    list_init(&pt->moved);
+    list_init(&pt->appends);
+    list_init(&pt->watches);
+    list_init(&pt->bounds);
+    part_log_conf(&t->conf, &pt->log_conf);
+    struct plog_id id = {.topic = t->name, .topic_id = t->id, .partition = index};
+    err e = plog_open(sh->store, &id, &pt->log_conf, pt, &pt->log);
+    if (e == ERR_OK) {
+        e = map_insert(&sh->parts, &pt->node, part_hash(sh, t->id, index));
+    }
+    if (e != ERR_OK) {
+        mem_free(pt);
+        return e;
+    }
+    meta_topic_ref(t);
+    plog_epoch(pt->log, pt->leader_epoch);
+    struct plog_ends ends;
+    plog_ends(pt->log, &ends);
+    pt->committed = ends.bound;
+    *ret_pt = pt;
+    return ERR_OK;
+}
+
+void part_remove(struct part *pt) {
+    struct plog_ends ends;
+    plog_ends(pt->log, &ends);
+    append_fail(pt, 0, ERR_NO_TOPIC);
+    offsets_fail(pt, ERR_NO_TOPIC);
+    read_wake(pt);
+    plog_delete(pt->log);
+    part_free(pt);
+}
+
+void part_free(struct part *pt) {
+    must(list_empty(&pt->appends));
+    list_remove(&pt->moved);
+    map_remove(&pt->sh->parts, &pt->node);
+    prodwin_free(pt->win);
+    meta_topic_unref(pt->topic);
+    mem_free(pt);
+}
+
+void part_epoch(struct part *pt, int32_t leader_epoch) {
+    must(leader_epoch >= pt->leader_epoch);        /* S3.9 */
+    pt->leader_epoch = leader_epoch;
+    plog_epoch(pt->log, leader_epoch);
+}
+
+err part_check_epoch(const struct part *pt, int32_t current_epoch) {
+    if (current_epoch < 0 || current_epoch == pt->leader_epoch) {
+        return ERR_OK;
+    }
+    return current_epoch < pt->leader_epoch ? ERR_EPOCH_FENCED : ERR_EPOCH_UNKNOWN;
+}

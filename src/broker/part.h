@@ -1,0 +1,31 @@
+/* One partition as its owner shard sees it: log, producer window, high watermark, and who waits for it. */
+#pragma once
+
+#include "broker/shard.h"
+#include "state/prodwin.h"
+#include "store/plog.h"
+
+struct part {
+    struct map_node node;              /* in sh->parts */
+    struct list moved;                 /* in sh->moved while step 4 is owed */
+    struct list appends;               /* append_ask.wait, in order of wait_below */
+    struct list watches;               /* read_watch.link */
+    struct list bounds;                /* offsets_wait.link: waiting for the high watermark */
+    struct shard *sh;
+    struct meta_topic *topic;          /* one reference */
+    struct plog *log;
+    struct prodwin *win;               /* NULL until an idempotent producer comes */
+    struct log_conf log_conf;
+    off64 committed;                   /* high watermark; never above the log's bound */
+    int32_t index, leader_epoch;
+};
+
+struct part *part_find(struct shard *sh, uuid topic_id, int32_t index);
+/* boot or turn: no I/O. */
+err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part **ret_pt);
+/* The topic is gone: whoever waits gets NO_TOPIC, the log is deleted, the part freed. */
+void part_remove(struct part *pt);
+void part_epoch(struct part *pt, int32_t leader_epoch);
+void part_free(struct part *pt);       /* shutdown: nobody waits any more; the log belongs to the store */
+/* S7.13: current_epoch of a request against ours. -1 is not checked. */
+err part_check_epoch(const struct part *pt, int32_t current_epoch);
