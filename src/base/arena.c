@@ -86,15 +86,18 @@ void arena_done(struct arena *a) {
     arena_init(a, a->pool, a->ceiling);
 }
 
-/* How large a block should be that must hold n bytes: the usual size, unless n or the ceiling asks for an exact one. */
+/* How large a block should be that must hold n bytes: the usual size, or just n when that is much, or what is left to the ceiling. */
 static size_t block_bytes(const struct arena *a, size_t n) {
     size_t exact = sizeof(struct arena_block) + n;
     size_t usual = a->blocks ? ARENA_BIG_BYTES : ARENA_SMALL_BYTES;
     if (exact > ARENA_SMALL_BYTES) {
         usual = ARENA_BIG_BYTES;
     }
-    bool own = exact > ARENA_BIG_BYTES / 4;
-    return own || usual > a->ceiling - a->total ? exact : usual;
+    size_t room = a->ceiling - a->total;
+    if (exact > ARENA_BIG_BYTES / 4) {
+        return exact;
+    }
+    return usual < room ? usual : room;
 }
 
 static void *alloc_slow(struct arena *a, size_t n) {

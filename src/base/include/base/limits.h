@@ -10,6 +10,12 @@
 #define LIMIT_ADMIT_BYTES (64 << 20)              /* per shard: admitted frames and their replies; see broker/admit.h */
 #define LIMIT_ADMIT_RESERVE_BYTES (4 << 20)
 #define LIMIT_TAIL_BYTES (16 << 20)               /* per shard: fresh data kept in memory for readers */
+#define LIMIT_TAIL_BLOCK_BYTES (64 << 10)         /* largest block that small batches are copied into */
+#define LIMIT_WRITES_INFLIGHT 256                 /* per shard: gathered writes submitted at once */
+#define LIMIT_WRITE_BYTES (4 << 20)               /* one gathered write stops growing here */
+#define LIMIT_COLD_BYTES (1 << 20)                /* one cold read, a larger first batch excepted */
+#define LIMIT_INDEXES_LOADED_BYTES (16 << 20)     /* per shard: segment indexes read for cold reads */
+#define LIMIT_EPOCHS 10000                        /* leader epochs remembered per log; oldest are merged */
 #define LIMIT_CHUNKS_KEPT_BYTES (8 << 20)         /* per shard: free chunks kept for reuse */
 #define LIMIT_ARENAS_KEPT_BYTES (1 << 20)
 #define LIMIT_FETCH_BYTES (55 << 20)              /* fetch.max.bytes */
