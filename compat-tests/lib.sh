@@ -17,7 +17,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # fetch_once NAME COMMAND...: run COMMAND DIR once; DIR appears whole or not at all. Two runners at once are fine.
 fetch_once() {
-    local dir=$CACHE/$1
+    local dir=$CACHE/$1 lock=$CACHE/.lock-$1
     shift
     (
         flock 9
@@ -27,7 +27,7 @@ fetch_once() {
         "$@" "$dir.part" >&2 || exit 1
         touch "$dir.part/.complete"
         mv "$dir.part" "$dir"
-    ) 9>"$CACHE/.lock" || return 1
+    ) 9>"$lock" || return 1
     echo "$dir"
 }
 
@@ -39,3 +39,55 @@ mvn_copy() {                                         # mvn_copy PROFILE DIR
 
 compat_kafka_jars() { fetch_once "kafka-$KAFKA_VERSION" mvn_copy kafka; }
 compat_kafka_old_jars() { fetch_once "kafka-$KAFKA_OLD_VERSION" mvn_copy old; }
+
+# The Java programs of this folder, compiled against the fetched jars; again whenever a source is newer.
+compat_java_classes() {
+    local jars out=$CACHE/java-classes
+    jars=$(compat_kafka_jars) || return 1
+    (
+        flock 9
+        if [ ! -e "$out/.complete" ] || [ -n "$(find "$COMPAT/java" -name '*.java' -newer "$out/.complete")" ]; then
+            rm -rf "$out"
+            mkdir -p "$out"
+            find "$COMPAT/java/src" -name '*.java' >"$out/.sources"
+            javac -nowarn -d "$out" -cp "$jars/*" "@$out/.sources" >&2 && touch "$out/.complete"
+        fi
+    ) 9>"$CACHE/.java-lock" || return 1
+    echo "$out"
+}
+
+format_kafka() {                                     # format_kafka DIR: an empty KRaft data directory
+    local props
+    props=$(mktemp)
+    printf '%s\n' process.roles=broker,controller node.id=1 controller.listener.names=CONTROLLER \
+        controller.quorum.voters=1@127.0.0.1:1 listeners=PLAINTEXT://127.0.0.1:2,CONTROLLER://127.0.0.1:1 \
+        listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT log.dirs="$1/d" >"$props"
+    java -Dlog4j2.configurationFile="$COMPAT/java/log4j2.properties" -cp "$(compat_kafka_jars)/*" \
+        kafka.tools.StorageTool format -t cGVyaWdlZS1jb21wYXQtMQ -c "$props"
+    local status=$?
+    rm -f "$props"
+    return $status
+}
+
+compat_kafka_template() { echo "$(compat_kafka_jars >/dev/null && fetch_once "kafka-template-$KAFKA_VERSION" format_kafka)/d"; }
+
+# Programs built from this folder's sources (C and Go), rebuilt when a source is newer.
+compat_build() {                                     # compat_build NAME SOURCEDIR COMMAND...   ({} is the output path)
+    local out=$CACHE/bin/$1 dir=$2 words=() w
+    shift 2
+    for w in "$@"; do words+=("${w//\{\}/$out}"); done
+    mkdir -p "$CACHE/bin"
+    (
+        flock 9
+        if [ ! -e "$out" ] || [ -n "$(find "$dir" -newer "$out" -type f)" ]; then
+            (cd "$dir" && "${words[@]}" >&2)
+        fi
+    ) 9>"$CACHE/.build-lock" || return 1
+    echo "$out"
+}
+
+compat_c() {                                         # compat_c NAME: compat-tests/c/NAME.c on librdkafka
+    compat_build "$1" "$COMPAT/c" cc -std=gnu2x -O1 -g -Wall -Wextra -Werror -o {} "$1.c" -lrdkafka -lpthread
+}
+compat_go() { compat_build "compat-go" "$COMPAT/go" go build -o {} .; }
+compat_proxy() { compat_build frame-proxy "$COMPAT/proxy" cc -std=gnu2x -O1 -g -Wall -Wextra -Werror -o {} proxy.c; }

@@ -1,0 +1,1 @@
+public class Noop { public static void main(String[] a) { } }
