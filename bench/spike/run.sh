@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds disk_spike and prints one JSON line per leg; three rounds, legs interleaved. At most 3 GB on disk at a time.
+# Builds disk_spike and prints one JSON line per leg; three rounds (about 12 minutes each), legs interleaved.
+# At most 3 GB on disk at a time.
 # usage: bench/spike/run.sh [DIR]     (DIR: an empty directory on the disk to be measured; removed afterwards)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,15 +40,15 @@ for round in 1 2 3; do
             done
         done
     done
-    # The same files under the other policies, to find where they cross.
-    for group in 2 4 8 16 32 100; do
+    # One by one against syncfs, to find where they cross.
+    for group in 1 2 3 4 8 16 32 100; do
         for policy in each syncfs; do
-            leg buffered 10000 4157 1024 $policy $group 0 1.5
+            leg buffered 1000 4157 1024 $policy $group 0 1.5
         done
     done
-    # Large frames with a sync every 16 MB: what the synced class can reach.
+    # Large frames with a sync every 16 MB: what the synced class can reach. Here "behind" starts the write early.
     for parts in 1 100; do
-        for way in 'buffered 0' 'buffered 1' 'direct 0' 'direct 1'; do
+        for way in 'buffered 0' 'buffered 1' 'behind 0' 'behind 1' 'direct 0' 'direct 1'; do
             set -- $way
             leg "$1" $parts 1048637 2048 auto 16 "$2" 8
         done
