@@ -171,7 +171,7 @@ static int gen_run(const struct conf *cf, struct tally *tl)
     }
     if (g.pr || g.ft) {
         gen_load(&g);
-        report_take(&g.rp, tl);
+        report_take(&g.rp, cf, tl);
         g.rp.late_max_ns = g.pr ? produce_late_max(g.pr) : 0;
     }
     if (cf->mode == CONF_VERIFY || (cf->verify && g.pr)) {

@@ -30,8 +30,12 @@ static double report_ms(uint64_t ns)
     return (double)ns * 1e-6;
 }
 
-void report_take(struct report *rp, const struct tally *tl)
+void report_take(struct report *rp, const struct conf *cf, const struct tally *tl)
 {
+    for (unsigned i = 0; i < cf->partitions; i++) {
+        rp->acked_records += tl->parts[i].acked_records;
+        rp->acked_crc_sum += tl->parts[i].acked_crc;
+    }
     rp->requests = tl->requests;
     rp->records = tl->records;
     rp->bytes = tl->bytes;
@@ -103,6 +107,8 @@ void report_print(const struct report *rp, const struct conf *cf)
 {
     report_print_conf(rp, cf);
     report_print_rates(rp);
+    printf(",\"acked_records\":%llu,\"acked_crc_sum\":%llu", (unsigned long long)rp->acked_records,
+           (unsigned long long)rp->acked_crc_sum);
     printf(",\"errors\":%llu,\"bad_crc\":%llu,\"gaps\":%llu,\"unstamped\":%llu", (unsigned long long)rp->errors,
            (unsigned long long)rp->bad_crc, (unsigned long long)rp->gaps, (unsigned long long)rp->unstamped);
     if (rp->verified) {

@@ -20,13 +20,14 @@ struct report {
     struct verify_result verify;
     /* Copies of the tally, taken before verify resets it. */
     uint64_t requests, records, bytes, read_records, read_bytes, fetches, errors, bad_crc, gaps, unstamped;
+    uint64_t acked_records, acked_crc_sum;         /* of the whole run, for a verify in another process */
     struct { double p50, p99, p999, max; } ack, e2e; /* ms */
     uint64_t next_progress_ns, progress_bytes;
 };
 
 void report_window_open(struct report *rp, const struct conf *cf);
 void report_window_close(struct report *rp, const struct conf *cf, double seconds);
-void report_take(struct report *rp, const struct tally *tl);
+void report_take(struct report *rp, const struct conf *cf, const struct tally *tl);
 /* A line of JSON on standard error every conf.report_s; resets tl->interval. */
 void report_progress(struct report *rp, const struct conf *cf, struct tally *tl);
 void report_print(const struct report *rp, const struct conf *cf);

@@ -228,37 +228,54 @@ void rpc_topic_delete(int fd, const struct conf *cf)
     kbuf_done(&b);
 }
 
-void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_offsets)
+static int16_t rpc_offsets_read(struct kread *r, const struct conf *cf, int64_t *ret_offsets)
 {
-    struct kbuf b = {0};
-    kbuf_begin(&b, 2, 2, 5);
-    kbuf_i32(&b, -1);
-    kbuf_i8(&b, 0);
-    kbuf_i32(&b, 1);
-    kbuf_str(&b, cf->topic);
-    kbuf_i32(&b, (int32_t)cf->partitions);
-    for (unsigned i = 0; i < cf->partitions; i++) {
-        kbuf_i32(&b, (int32_t)i);
-        kbuf_i64(&b, timestamp);
-    }
-    struct kread r = rpc_call(fd, &b);
-    (void)kread_i32(&r);
-    (void)kread_i32(&r);
-    (void)kread_str(&r);
-    int32_t n = kread_i32(&r);
+    int16_t first_error = 0;
+    (void)kread_i32(r);
+    (void)kread_i32(r);
+    (void)kread_str(r);
+    int32_t n = kread_i32(r);
     if (n != (int32_t)cf->partitions) {
         die("ListOffsets: %d partitions for %u", n, cf->partitions);
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t part = kread_i32(&r);
-        int16_t error = kread_i16(&r);
-        (void)kread_i64(&r);
-        int64_t offset = kread_i64(&r);
-        rpc_check(&r, error, "ListOffsets");
-        if (part < 0 || (unsigned)part >= cf->partitions) {
-            die("ListOffsets: partition %d", part);
+        int32_t part = kread_i32(r);
+        int16_t error = kread_i16(r);
+        (void)kread_i64(r);
+        int64_t offset = kread_i64(r);
+        if (r->bad || part < 0 || (unsigned)part >= cf->partitions) {
+            die("ListOffsets: short reply or partition %d", part);
         }
+        first_error = first_error ? first_error : error;
         ret_offsets[part] = offset;
+    }
+    return first_error;
+}
+
+void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_offsets)
+{
+    struct kbuf b = {0};
+    for (unsigned tries = 0;; tries++) {
+        kbuf_begin(&b, 2, 2, 5);
+        kbuf_i32(&b, -1);
+        kbuf_i8(&b, 0);
+        kbuf_i32(&b, 1);
+        kbuf_str(&b, cf->topic);
+        kbuf_i32(&b, (int32_t)cf->partitions);
+        for (unsigned i = 0; i < cf->partitions; i++) {
+            kbuf_i32(&b, (int32_t)i);
+            kbuf_i64(&b, timestamp);
+        }
+        struct kread r = rpc_call(fd, &b);
+        int16_t error = rpc_offsets_read(&r, cf, ret_offsets);
+        if (error == 0) {
+            break;
+        }
+        bool passing = error == 3 || error == 5 || error == 6; /* the leader has not heard of it yet */
+        if (!passing || tries == 1500) {
+            die("ListOffsets: error code %d", error);
+        }
+        (void)poll(NULL, 0, 20);
     }
     kbuf_done(&b);
 }
@@ -266,16 +283,23 @@ void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_
 struct rpc_producer rpc_producer_init(int fd)
 {
     struct kbuf b = {0};
-    kbuf_begin(&b, 22, 1, 6);
-    kbuf_str(&b, NULL);
-    kbuf_i32(&b, 60000);
-    struct kread r = rpc_call(fd, &b);
-    (void)kread_i32(&r);
-    int16_t error = kread_i16(&r);
     struct rpc_producer who = {0};
-    who.id = kread_i64(&r);
-    who.epoch = kread_i16(&r);
-    rpc_check(&r, error, "InitProducerId");
+    for (unsigned tries = 0;; tries++) {
+        kbuf_begin(&b, 22, 1, 6);
+        kbuf_str(&b, NULL);
+        kbuf_i32(&b, 60000);
+        struct kread r = rpc_call(fd, &b);
+        (void)kread_i32(&r);
+        int16_t error = kread_i16(&r);
+        who.id = kread_i64(&r);
+        who.epoch = kread_i16(&r);
+        bool passing = error == 14 || error == 15; /* a coordinator that is still starting */
+        if (!passing || tries == 1500) {
+            rpc_check(&r, error, "InitProducerId");
+            break;
+        }
+        (void)poll(NULL, 0, 20);
+    }
     kbuf_done(&b);
     return who;
 }

@@ -21,7 +21,8 @@ void rpc_topic_wait(int fd, const struct conf *cf);
 unsigned rpc_topic_partitions(int fd, const struct conf *cf);
 void rpc_topic_delete(int fd, const struct conf *cf);
 
-/* ListOffsets 2 for every partition; timestamp -1 end, -2 start. `ret_offsets` has cf->partitions places. */
+/* ListOffsets 2 for every partition; timestamp -1 end, -2 start. `ret_offsets` has cf->partitions places.
+ * Leaders that do not know yet that they are (Kafka, just after CreateTopics) are asked again for 30 s. */
 void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_offsets);
 
 struct rpc_producer {
