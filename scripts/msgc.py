@@ -294,6 +294,7 @@ class Planner:
 
     def __init__(self, message):
         self.m = message
+        self.open, self.names = [], set()           # structs being planned, outermost first; C names taken
 
     def bad(self, f, text):
         raise Bad(f"{f.where}: {text}")
@@ -305,6 +306,14 @@ class Planner:
         s.versions = versions
         if not s.fields and s is not self.m.root:
             raise Bad(f"{s.where}: struct without fields")
+        if s.name in self.names:
+            raise Bad(f"{s.where}: a struct of this name stands beside it; name the type alone to use it again")
+        self.names.add(s.name)
+        self.open.append(s)
+        self.fields(s, versions)
+        self.open.pop()
+
+    def fields(self, s, versions):
         for f in s.fields:
             f.versions = f.versions & versions
             if f.versions.empty():
@@ -315,7 +324,11 @@ class Planner:
     def field(self, s, f):
         if f.struct:
             again = f.struct.reuse
+            while again and not again.fields:
+                again = again.reuse
             if not f.struct.fields and again:
+                if again in self.open:
+                    self.bad(f, f"`{f.type}` holds itself")
                 if not again.versions.covers(f.versions):
                     self.bad(f, f"`{f.type}` does not exist in all versions of `{f.name}`")
                 f.struct = again
