@@ -1,0 +1,149 @@
+/* The exact reach of a sync.
+ *
+ * Happy path: snap_sim_add takes references to the dirty pages of a file as they are now; writes that follow copy them first, so the
+ * commit brings exactly the submitted state to the platter, even if the page has changed since (then it stays dirty).
+ * Failure modes: a failed sync leaves pages clean and, at random, absent, as Linux does; a lost one says OK.
+ * Runs on: the world's thread. */
+#include "snap_sim.h"
+
+#include <string.h>
+
+#include "dir_sim.h"
+#include "world_mem.h"
+
+struct snap_sim *snap_sim_new(struct fs_sim *fs) {
+    struct snap_sim *s = world_mem_new(sizeof *s);
+    list_init(&s->link);
+    s->ver = fs->ver;
+    return s;
+}
+
+void snap_sim_free(struct snap_sim *s) {
+    list_remove(&s->link);
+    for (size_t i = 0; i < s->pages_n; i++) {
+        fs_sim_buf_drop(s->pages[i].buf);
+    }
+    for (size_t i = 0; i < s->inodes_n; i++) {
+        fs_sim_unref(s->inodes[i].ino);
+    }
+    mem_free(s->pages);
+    mem_free(s->inodes);
+    mem_free(s);
+}
+
+static void add_page(struct snap_sim *s, struct fs_inode *ino, size_t i) {
+    if (s->pages_n == s->pages_cap) {
+        s->pages_cap = s->pages_cap ? s->pages_cap * 2 : 8;
+        s->pages = world_mem_grow(s->pages, s->pages_cap * sizeof *s->pages);
+    }
+    const struct fs_page *pg = &ino->pages[i];
+    s->pages[s->pages_n++] = (struct snap_page){ino, i, pg->cur, pg->cur_ver};
+    if (pg->cur) {
+        pg->cur->refs++;
+    }
+}
+
+void snap_sim_add(struct snap_sim *s, struct fs_inode *ino) {
+    if (list_empty(&ino->dirty)) {
+        return;
+    }
+    if (s->inodes_n == s->inodes_cap) {
+        s->inodes_cap = s->inodes_cap ? s->inodes_cap * 2 : 4;
+        s->inodes = world_mem_grow(s->inodes, s->inodes_cap * sizeof *s->inodes);
+    }
+    s->inodes[s->inodes_n++] = (struct snap_inode){fs_sim_ref(ino), ino->size, ino->size_ver};
+    for (size_t i = ino->lo; i < ino->hi; i++) {
+        if (ino->pages[i].cur_ver != ino->pages[i].dur_ver) {
+            add_page(s, ino, i);
+        }
+    }
+}
+
+void snap_sim_add_all(struct snap_sim *s, struct fs_sim *fs) {
+    list_each(it, &fs->dirty) {
+        snap_sim_add(s, list_entry(it, struct fs_inode, dirty));
+    }
+}
+
+static void commit_page(const struct snap_page *sp) {
+    struct fs_page *pg = &sp->ino->pages[sp->index];
+    if (pg->dur_ver >= sp->ver) {
+        return;
+    }
+    if (sp->buf) {
+        sp->buf->refs++;
+    }
+    fs_sim_buf_drop(pg->dur);
+    pg->dur = sp->buf;
+    pg->dur_ver = sp->ver;
+}
+
+static void pretend_page(const struct snap_page *sp) {
+    struct fs_page *pg = &sp->ino->pages[sp->index];
+    if (pg->dur_ver < sp->ver) {
+        pg->dur_ver = sp->ver;
+        sp->ino->lies = true;
+    }
+}
+
+static void settle_cuts(struct fs_inode *ino, uint64_t ver) {
+    size_t gone = 0;
+    while (gone < ino->cuts_n && ino->cuts[gone].ver <= ver) {
+        gone++;
+    }
+    ino->cuts_n -= gone;
+    if (gone > 0) {
+        memmove(ino->cuts, ino->cuts + gone, ino->cuts_n * sizeof *ino->cuts);
+    }
+}
+
+static void commit_inode(const struct snap_inode *si, uint64_t ver, bool with_size) {
+    struct fs_inode *ino = si->ino;
+    if (ino->is_dir) {
+        dir_sim_commit(ino, ver);
+        return;
+    }
+    if (ino->dur_size_ver < si->size_ver) {
+        ino->dur_size_ver = si->size_ver;
+        ino->dur_size = with_size ? si->size : ino->dur_size;
+        ino->lies = ino->lies || !with_size;
+    }
+    settle_cuts(ino, ver);
+    fs_sim_judge(ino);
+}
+
+static void commit_but(struct snap_sim *s, size_t left_behind) {
+    for (size_t i = 0; i < s->pages_n; i++) {
+        if (i == left_behind) {
+            pretend_page(&s->pages[i]);
+        } else {
+            commit_page(&s->pages[i]);
+        }
+    }
+    for (size_t i = 0; i < s->inodes_n; i++) {
+        commit_inode(&s->inodes[i], s->ver, true);
+    }
+}
+
+void snap_sim_commit(struct snap_sim *s) {
+    commit_but(s, SIZE_MAX);
+}
+
+void snap_sim_lie(struct snap_sim *s, struct prng *rng) {
+    commit_but(s, s->pages_n > 0 ? prng_below(rng, s->pages_n) : SIZE_MAX);
+}
+
+void snap_sim_fail(struct snap_sim *s, struct prng *rng) {
+    for (size_t i = 0; i < s->pages_n; i++) {
+        if (prng_chance(rng, 1, 2)) {
+            commit_page(&s->pages[i]);
+        } else {
+            pretend_page(&s->pages[i]);
+        }
+    }
+    for (size_t i = 0; i < s->inodes_n; i++) {
+        if (!s->inodes[i].ino->is_dir) {
+            commit_inode(&s->inodes[i], s->ver, prng_chance(rng, 1, 2));
+        }
+    }
+}
