@@ -2,8 +2,6 @@
  * Happy path: node_conf_from reads keys of state/conf. Failure modes: contradictory listeners (BR-040, BR-041): BAD_SETTING with one line.
  * Runs on: boot. */
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/limits.h"
 #include "broker/node.h"
@@ -29,76 +27,19 @@ void node_conf_defaults(struct node_conf *c) {
     };
 }
 
-static bool node_conf_is_skipped(const struct conf *c, const char *name) {
-    const char *skip = conf_str(c, "controller.listener.names");
-    size_t n = strlen(name);
-    while (skip != NULL && *skip != '\0') {
-        size_t len = strcspn(skip, ",");
-        const char *at = skip + strspn(skip, " ");
-        if ((size_t)(skip + len - at) >= n && strncasecmp(at, name, n) == 0 && (at[n] == ',' || at[n] == '\0' || at[n] == ' ')) {
-            return true;
-        }
-        skip += len + (skip[len] == ',');
-    }
-    return false;
-}
-
-static err node_conf_advertise(struct node_conf *ret, const struct conf_listener *a, char *why, size_t cap) {
-    for (size_t i = 0; i < ret->listeners_n; i++) {
-        struct node_listener *l = &ret->listeners[i];
-        if (strcasecmp(l->name, a->name) == 0) {
-            snprintf(l->advertised_host, sizeof(l->advertised_host), "%s", a->host);
-            l->advertised_port = a->port;
-            return ERR_OK;
-        }
-    }
-    snprintf(why, cap, "advertised.listeners names %s, but listeners has no %s: name the same listener in both", a->name, a->name);
-    return ERR_BAD_SETTING;
-}
-
-/* BR-040: a wildcard is no address that a client could dial. */
-static bool node_conf_is_wildcard(const char *host) { return host[0] == '\0' || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0; }
-
-static err node_conf_advertised(const struct conf *c, struct node_conf *ret, char *why, size_t cap) {
-    const char *text = conf_str(c, "advertised.listeners");
-    if (text == NULL || *text == '\0') {
-        return ERR_OK;
-    }
-    struct conf_listener list[CONF_LISTENERS_MAX];
-    size_t n = 0;
-    err e = conf_parse_listeners(span_str(text), list, &n, why, cap);
+static err node_conf_listeners(const struct conf *c, struct node_conf *ret, char *why, size_t cap) {
+    struct conf_endpoint list[CONF_LISTENERS_MAX];
+    size_t n = 0, skipped = 0;
+    err e = conf_endpoints(c, list, &n, &skipped, why, cap);
     for (size_t i = 0; e == ERR_OK && i < n; i++) {
-        if (node_conf_is_skipped(c, list[i].name)) {
-            continue;
-        }
-        if (node_conf_is_wildcard(list[i].host)) {
-            snprintf(why, cap, "advertised.listeners %s://%s:%u is a wildcard, which no client can dial: name the host that clients should use", list[i].name,
-                     list[i].host[0] == '\0' ? "" : list[i].host, (unsigned)list[i].port);
-            return ERR_BAD_SETTING;
-        }
-        e = node_conf_advertise(ret, &list[i], why, cap);
+        struct node_listener *l = &ret->listeners[ret->listeners_n++];
+        snprintf(l->name, sizeof(l->name), "%s", list[i].listen.name);
+        snprintf(l->host, sizeof(l->host), "%s", list[i].listen.host);
+        snprintf(l->advertised_host, sizeof(l->advertised_host), "%s", list[i].advertised_host);
+        l->port = list[i].listen.port;
+        l->advertised_port = list[i].advertised_port;
     }
     return e;
-}
-
-static err node_conf_listeners(const struct conf *c, struct node_conf *ret, char *why, size_t cap) {
-    const char *text = conf_str(c, "listeners");
-    if (text == NULL || *text == '\0') {
-        return ERR_OK;                             /* an empty list switches the door off */
-    }
-    struct conf_listener list[CONF_LISTENERS_MAX];
-    size_t n = 0;
-    err e = conf_parse_listeners(span_str(text), list, &n, why, cap);
-    for (size_t i = 0; e == ERR_OK && i < n; i++) {
-        if (node_conf_is_skipped(c, list[i].name)) {
-            continue;
-        }
-        struct node_listener *l = &ret->listeners[ret->listeners_n++];
-        snprintf(l->name, sizeof(l->name), "%s", list[i].name);
-        snprintf(l->host, sizeof(l->host), "%s", list[i].host);
-        l->port = list[i].port;
-    }
-    return e == ERR_OK ? node_conf_advertised(c, ret, why, cap) : e;
 }
 
 err node_conf_from(const struct conf *c, struct node_conf *ret, char *ret_why, size_t cap) {

@@ -6,11 +6,11 @@
 #include "state/conf.h"
 #include "state/topicconf.h"
 
-#define NODE_LISTENERS_MAX 16
+#define NODE_LISTENERS_MAX CONF_LISTENERS_MAX
 
 struct node_listener {
     char name[32];
-    char host[64];                     /* as configured; "" = all */
+    char host[256];                    /* as configured; "" = all */
     uint16_t port;                     /* configured; 0 = any. The real one after listening is in bound_port */
     uint16_t bound_port;
     char advertised_host[256];         /* "" = the address the client used (BR-040) */

@@ -1,0 +1,243 @@
+/* Produce v3-13: append one batch per partition.
+ *
+ * Behaviour: each partition succeeds or fails on its own (S5.22). The home authorises and validates the bytes (S5.1-5.7, 5.13-5.15), the owner judges sequence, space and size and answers when
+ * acks says so. acks=0 gets no answer; if a partition failed, the connection closes so that the client looks at its metadata (S1.7, 1.8).
+ * Versions: 0-2 are listed but refused with 35 per partition (BR-002, BR-008); 7+ zstd, 76 below; 8+ record errors and a message; 9 flexible; 10+ leader hints, which a single node never needs;
+ * 12+ KIP-890 (transactions are not served yet: 48); 13+ topics by id.
+ * Runs on: home shard. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api.h"
+#include "base/limits.h"
+#include "broker/append.h"
+#include "wire/k_produce.h"
+
+struct produce_part {
+    struct append_ask ask;
+    struct rq *rq;
+    struct k_produce_resp_topic_part *resp;
+    bool sent;
+};
+
+struct produce_work {
+    struct k_produce_resp resp;
+    size_t left;                       /* asks that are out */
+    bool failed;
+};
+
+static void produce_finish(struct rq *rq) {
+    struct produce_work *w = rq->work;
+    const struct k_produce_req *q = rq->body;
+    if (q->acks != 0) {
+        rq_reply(rq, &w->resp);
+        return;
+    }
+    if (w->failed) {
+        conn_close(rq->cn, CONN_AFTER_REPLIES);
+    }
+    rq_silent(rq);
+}
+
+static void produce_refuse(struct rq *rq, struct k_produce_resp_topic_part *to, err e, const char *why) {
+    struct produce_work *w = rq->work;
+    w->failed = true;
+    to->error_code = errmap_code(e);
+    to->base_offset = -1;
+    to->log_append_ms = -1;
+    to->error_message = span_str(why == NULL ? err_text(e) : why);
+}
+
+static void produce_done(struct ask *ask) {
+    struct append_ask *a = list_entry(ask, struct append_ask, ask);
+    struct produce_part *p = list_entry(a, struct produce_part, ask);
+    struct produce_work *w = p->rq->work;
+    if (ask->err != ERR_OK) {
+        produce_refuse(p->rq, p->resp, ask->err, NULL);
+    } else {
+        p->resp->base_offset = a->base_offset;
+        p->resp->log_append_ms = a->append_ts;
+    }
+    p->resp->log_start_offset = a->log_start;
+    if (--w->left == 0) {
+        produce_finish(p->rq);
+    }
+}
+
+/* S5.13, S5.14. */
+static err produce_check_time(const struct rq *rq, const struct topicconf *conf, const struct batch_head *h, const struct batch_facts *f, const char **why) {
+    if (conf->ts_type == TS_LOG_APPEND_TIME) {
+        return ERR_OK;
+    }
+    if ((h->attributes & BATCH_ATTR_LOG_APPEND_TIME) != 0) {
+        *why = "a producer's batch may not carry broker time (LogAppendTime) on a CreateTime topic";
+        return ERR_BAD_TIMESTAMP;
+    }
+    ms now = shard_wall(rq->sh);
+    if (f->max_ts_ms >= 0 && conf->ts_after_max != INT64_MAX && f->max_ts_ms - now > conf->ts_after_max) {
+        *why = "a record's timestamp is further ahead than message.timestamp.after.max.ms allows";
+        return ERR_BAD_TIMESTAMP;
+    }
+    if (f->min_ts_ms >= 0 && conf->ts_before_max != INT64_MAX && now - f->min_ts_ms > conf->ts_before_max) {
+        *why = "a record's timestamp is older than message.timestamp.before.max.ms allows";
+        return ERR_BAD_TIMESTAMP;
+    }
+    return ERR_OK;
+}
+
+/* The bytes, without a look at the log. */
+static err produce_check(const struct rq *rq, const struct meta_topic *t, span bytes, struct batch_head *h, struct batch_facts *f, const char **why) {
+    if (bytes.n == 0) {
+        *why = "a partition needs exactly one batch";                  /* S5.2, S5.26 */
+        return ERR_BAD_RECORD;
+    }
+    err e = batch_check_facts(bytes, h, f, why);
+    if (e != ERR_OK) {
+        return e;
+    }
+    if (h->bytes > (size_t)t->conf.max_message_bytes) {
+        *why = "the batch is larger than the topic's max.message.bytes";       /* S5.8, BR-052 */
+        return ERR_BATCH_TOO_LARGE;
+    }
+    if (batch_codec(h) == CODEC_ZSTD && rq->version < 7) {
+        *why = "zstd needs Produce version 7";                         /* S5.3 */
+        return ERR_BAD_CODEC;
+    }
+    if ((h->attributes & BATCH_ATTR_TRANSACTIONAL) != 0) {
+        *why = "transactions are not served yet";
+        return ERR_TXN_STATE;
+    }
+    return produce_check_time(rq, &t->conf, h, f, why);
+}
+
+/* S5.15: in a compacted topic every record needs a key; the answer names the first without one. */
+static err produce_check_keys(struct rq *rq, const struct meta_topic *t, const struct batch_facts *f, struct k_produce_resp_topic_part *to, const char **why) {
+    if (!t->conf.cleanup_compact || f->keyless < 0) {
+        return ERR_OK;
+    }
+    struct k_produce_resp_topic_part_record_error *re = rq_array(rq, 1, sizeof(*re));
+    if (re != NULL) {
+        k_produce_resp_topic_part_record_error_init(re);
+        re->batch_index = f->keyless;
+        re->message = SPAN_LIT("a compacted topic needs a key in every record");
+        to->record_errors = re;
+        to->record_errors_n = 1;
+    }
+    *why = "a compacted topic needs a key in every record";
+    return ERR_BAD_RECORD;
+}
+
+static void produce_send(struct rq *rq, struct produce_part *p, const struct meta_topic *t, int32_t index, span bytes, const struct batch_head *h) {
+    const struct k_produce_req *q = rq->body;
+    struct produce_work *w = rq->work;
+    append_init(&p->ask, produce_done);
+    p->rq = rq;
+    p->ask.topic_id = t->id;
+    p->ask.partition = index;
+    p->ask.acks = q->acks;
+    p->ask.timeout = q->timeout_ms < 0 ? 0 : q->timeout_ms;
+    p->ask.log_append_time = t->conf.ts_type == TS_LOG_APPEND_TIME;
+    p->ask.chunk = rq->frame;
+    p->ask.batch = bytes;
+    p->ask.head = *h;
+    w->left++;
+    append_send(rq->sh, &p->ask);
+}
+
+static void produce_part_run(struct rq *rq, const struct meta_topic *t, const struct k_produce_req_topic_part *from, struct produce_part *p,
+                             struct k_produce_resp_topic_part *to) {
+    const char *why = NULL;
+    struct batch_head h;
+    struct batch_facts f;
+    p->resp = to;
+    if (from->index < 0 || from->index >= t->parts_n) {
+        produce_refuse(rq, to, ERR_NO_TOPIC, NULL);
+        return;
+    }
+    err e = produce_check(rq, t, from->records, &h, &f, &why);
+    e = e == ERR_OK ? produce_check_keys(rq, t, &f, to, &why) : e;
+    if (e != ERR_OK) {
+        produce_refuse(rq, to, e, why);
+        return;
+    }
+    if (f.walked && t->conf.ts_type == TS_CREATE_TIME && f.max_ts_ms != h.max_ts_ms) {        /* S5.11 */
+        batch_stamp_max_ts(rq->frame->data + (from->records.p - rq->frame->data), from->records.n, f.max_ts_ms);
+        h.max_ts_ms = f.max_ts_ms;
+    }
+    produce_send(rq, p, t, from->index, from->records, &h);
+}
+
+/* Why no partition of this topic can be written, or OK. */
+static err produce_topic_judge(struct rq *rq, const struct k_produce_req_topic *from, struct meta_topic **ret_t) {
+    const struct k_produce_req *q = rq->body;
+    if (rq->version < rq->api->serve_min) {
+        return ERR_BAD_VERSION;
+    }
+    if (q->acks < -1 || q->acks > 1) {
+        return ERR_BAD_ACKS;                       /* S5.1 */
+    }
+    err e = ERR_OK;
+    struct meta_topic *t = api_topic(rq, from->name, from->topic_id, rq->version >= 13, &e);
+    if (t == NULL) {
+        bool allowed = rq->version >= 13 || rq_allow(rq, ALLOW_WRITE, ALLOW_TOPIC, from->name);
+        return allowed ? e : ERR_DENIED;
+    }
+    if (!rq_allow(rq, ALLOW_WRITE, ALLOW_TOPIC, span_str(t->name))) {
+        return ERR_DENIED;
+    }
+    if (t->internal && !span_eq_str(rq->client_id, "__admin_client")) {
+        return ERR_BAD_TOPIC;                      /* S5.25 */
+    }
+    *ret_t = t;
+    return ERR_OK;
+}
+
+static bool produce_topic_run(struct rq *rq, const struct k_produce_req_topic *from, struct k_produce_resp_topic *to) {
+    size_t n = from->partitions_n < 0 ? 0 : (size_t)from->partitions_n;
+    struct produce_part *parts = rq_array(rq, n, sizeof(*parts));
+    k_produce_resp_topic_init(to);
+    to->name = from->name;
+    to->topic_id = from->topic_id;
+    to->partitions = rq_array(rq, n, sizeof(*to->partitions));
+    if (parts == NULL || to->partitions == NULL) {
+        return false;
+    }
+    struct meta_topic *t = NULL;
+    err e = produce_topic_judge(rq, from, &t);
+    for (size_t i = 0; i < n; i++) {
+        k_produce_resp_topic_part_init(&to->partitions[i]);
+        to->partitions[i].index = from->partitions[i].index;
+        if (e != ERR_OK) {
+            produce_refuse(rq, &to->partitions[i], e, NULL);
+        } else {
+            produce_part_run(rq, t, &from->partitions[i], &parts[i], &to->partitions[i]);
+        }
+    }
+    to->partitions_n = (int32_t)n;
+    return true;
+}
+
+void produce_run(struct rq *rq) {
+    const struct k_produce_req *q = rq->body;
+    struct produce_work *w = rq->work = rq_array(rq, 1, sizeof(*w));
+    size_t n = q->topics_n < 0 ? 0 : (size_t)q->topics_n;
+    struct k_produce_resp_topic *topics = rq_array(rq, n, sizeof(*topics));
+    if (w == NULL || topics == NULL) {
+        rq_fail(rq, ERR_NOMEM);
+        return;
+    }
+    k_produce_resp_init(&w->resp);
+    w->resp.topics = topics;
+    w->left = 1;                                   /* kept until every partition was looked at */
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) {
+        ok = produce_topic_run(rq, &q->topics[i], &topics[i]);
+        w->resp.topics_n += ok;
+    }
+    if (!ok) {
+        conn_close(rq->cn, CONN_AFTER_REPLIES);    /* memory: some may be on their way; the client will ask again */
+    }
+    if (--w->left == 0) {
+        produce_finish(rq);
+    }
+}

@@ -1,0 +1,217 @@
+/* CreateTopics v0-7.
+ *
+ * Behaviour: per topic its own verdict (S4.11); the rules are state/meta's. The answer leaves when every shard has the topic (S4.12). validate_only checks and creates nothing (S4.8).
+ * Versions: v1+ validate_only and a message; v4+ -1 takes the broker's defaults (BR-049), below it is 37 or 38; v5+ partition count, replication factor and effective settings sorted by name
+ * (S4.9); v7+ the topic id (S4.10).
+ * Runs on: home shard; decided on shard 0. */
+#include <string.h>
+
+#include "api.h"
+#include "broker/topics.h"
+#include "wire/k_create_topics.h"
+
+struct create_topics_one {
+    struct topics_change change;
+    struct rq *rq;
+    const struct k_create_topics_req_topic *from;
+    struct k_create_topics_resp_topic *to;
+};
+
+struct create_topics_work {
+    struct k_create_topics_resp resp;
+    size_t left;
+};
+
+enum { SOURCE_TOPIC = 1, SOURCE_BROKER = 4, SOURCE_DEFAULT = 5 };
+
+static void create_topics_refuse(struct k_create_topics_resp_topic *to, err e, const char *why) {
+    to->error_code = errmap_code(e);
+    to->error_message = span_str(why[0] == '\0' ? err_text(e) : why);
+    to->topic_id = (uuid){{0}};
+    to->partitions = -1;
+    to->replication_factor = -1;
+    to->configs_n = -1;
+}
+
+/* Effective settings, as DescribeConfigs would tell them. */
+static void create_topics_configs(struct create_topics_one *one) {
+    struct rq *rq = one->rq;
+    const struct meta_create *in = &one->change.create;
+    struct k_create_topics_resp_topic_config *list = rq_array(rq, conf_keys_n, sizeof(*list));
+    if (list == NULL) {
+        one->to->configs_n = -1;
+        return;
+    }
+    int32_t n = 0;
+    for (size_t i = 0; i < conf_keys_n; i++) {
+        char buf[64];
+        bool own = false;
+        if ((conf_keys[i].flags & CONF_TOPIC) == 0) {
+            continue;
+        }
+        const char *v = topicconf_value(rq->sh->node->conf.conf, in->entries, in->entries_n, &conf_keys[i], &own, buf, sizeof(buf));
+        struct k_create_topics_resp_topic_config *c = &list[n++];
+        k_create_topics_resp_topic_config_init(c);
+        c->name = span_str(conf_keys[i].name);
+        c->value = v == NULL ? SPAN_NULL : arena_copy(&rq->arena, span_str(v));
+        c->config_source = own ? SOURCE_TOPIC : SOURCE_DEFAULT;
+    }
+    one->to->configs = list;
+    one->to->configs_n = n;
+}
+
+static void create_topics_done(struct ask *ask) {
+    struct create_topics_one *one = list_entry(list_entry(ask, struct topics_change, ask), struct create_topics_one, change);
+    struct create_topics_work *w = one->rq->work;
+    if (ask->err != ERR_OK) {
+        create_topics_refuse(one->to, ask->err, one->change.why);
+    } else {
+        one->to->topic_id = one->change.validate_only ? (uuid){{0}} : one->change.topic_id;
+        one->to->partitions = one->change.partitions;
+        one->to->replication_factor = 1;
+        create_topics_configs(one);
+    }
+    if (--w->left == 0) {
+        rq_reply(one->rq, &w->resp);
+    }
+}
+
+static bool create_topics_input(struct create_topics_one *one) {
+    struct rq *rq = one->rq;
+    const struct k_create_topics_req_topic *from = one->from;
+    struct meta_create *in = &one->change.create;
+    size_t an = from->assignments_n > 0 ? (size_t)from->assignments_n : 0, cn = from->configs_n > 0 ? (size_t)from->configs_n : 0;
+    int32_t *ids = rq_array(rq, an, sizeof(*ids));
+    span *brokers = rq_array(rq, an, sizeof(*brokers));
+    struct topicconf_entry *entries = rq_array(rq, cn, sizeof(*entries));
+    if (ids == NULL || brokers == NULL || entries == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < an; i++) {
+        ids[i] = from->assignments[i].partition;
+        size_t bn = from->assignments[i].brokers_n > 0 ? (size_t)from->assignments[i].brokers_n : 0;
+        brokers[i] = span_of(from->assignments[i].brokers, bn * sizeof(int32_t));
+    }
+    for (size_t i = 0; i < cn; i++) {
+        entries[i] = (struct topicconf_entry){from->configs[i].name, from->configs[i].value};
+    }
+    *in = (struct meta_create){
+        .name = from->name,
+        .partitions = from->partitions,
+        .replication = from->replication_factor,
+        .assignments_n = (int32_t)an,
+        .assignment_parts = ids,
+        .assignment_brokers = brokers,
+        .entries = entries,
+        .entries_n = cn,
+        .num_partitions_default = rq->sh->node->conf.num_partitions,
+        .has_manual = an > 0,
+    };
+    return true;
+}
+
+static bool create_topics_send(struct rq *rq, const struct k_create_topics_req_topic *from, struct k_create_topics_resp_topic *to) {
+    const struct k_create_topics_req *q = rq->body;
+    struct create_topics_work *w = rq->work;
+    struct create_topics_one *one = rq_array(rq, 1, sizeof(*one));
+    if (one == NULL) {
+        return false;
+    }
+    topics_init(&one->change, TOPICS_CREATE, create_topics_done);
+    one->rq = rq;
+    one->from = from;
+    one->to = to;
+    if (!create_topics_input(one)) {
+        return false;
+    }
+    uint8_t random[16];
+    rq->sh->port->secret(rq->sh->port, random, sizeof(random));
+    one->change.topic_id = uuid_from_random(random);
+    one->change.validate_only = rq->version >= 1 && q->validate_only;
+    w->left++;
+    topics_send(rq->sh, &one->change);
+    return true;
+}
+
+/* How often the request names it, and whether this is the first time (S4.4). */
+static size_t create_topics_times(const struct k_create_topics_req *q, size_t at, bool *ret_first) {
+    size_t n = 0;
+    *ret_first = true;
+    for (size_t i = 0; i < (size_t)q->topics_n; i++) {
+        if (span_eq(q->topics[i].name, q->topics[at].name)) {
+            n++;
+            *ret_first = *ret_first && i >= at;
+        }
+    }
+    return n;
+}
+
+static err create_topics_judge(const struct rq *rq, const struct k_create_topics_req_topic *from, size_t times, const char **why) {
+    if (!rq_allow(rq, ALLOW_CREATE, ALLOW_CLUSTER, SPAN_LIT("kafka-cluster")) && !rq_allow(rq, ALLOW_CREATE, ALLOW_TOPIC, from->name)) {
+        return ERR_DENIED;
+    }
+    if (times > 1) {
+        *why = "the request names this topic more than once";
+        return ERR_BAD_REQUEST;
+    }
+    if (span_eq_str(from->name, "__cluster_metadata")) {
+        *why = "this name is reserved";
+        return ERR_BAD_REQUEST;
+    }
+    if (rq->version < 4 && from->assignments_n <= 0 && from->partitions == -1) {
+        *why = "-1 partitions (the broker's default) needs CreateTopics version 4";
+        return ERR_BAD_PARTITIONS;
+    }
+    if (rq->version < 4 && from->assignments_n <= 0 && from->replication_factor == -1) {
+        *why = "replication factor -1 (the broker's default) needs CreateTopics version 4";
+        return ERR_BAD_REPLICATION;
+    }
+    return ERR_OK;
+}
+
+static bool create_topics_one(struct rq *rq, size_t i) {
+    const struct k_create_topics_req *q = rq->body;
+    struct create_topics_work *w = rq->work;
+    bool first;
+    size_t times = create_topics_times(q, i, &first);
+    if (!first) {
+        return true;                               /* one entry per name in the answer */
+    }
+    struct k_create_topics_resp_topic *to = &w->resp.topics[w->resp.topics_n++];
+    k_create_topics_resp_topic_init(to);
+    to->name = q->topics[i].name;
+    const char *why = "";
+    err e = create_topics_judge(rq, &q->topics[i], times, &why);
+    if (e != ERR_OK) {
+        create_topics_refuse(to, e, why);
+        return true;
+    }
+    return create_topics_send(rq, &q->topics[i], to);
+}
+
+#define CREATE_TOPICS_MAX 10000        /* in one request */
+
+void create_topics_run(struct rq *rq) {
+    const struct k_create_topics_req *q = rq->body;
+    size_t n = q->topics_n > 0 ? (size_t)q->topics_n : 0;
+    rq->arena.ceiling += n * (sizeof(struct create_topics_one) + conf_keys_n * sizeof(struct k_create_topics_resp_topic_config));
+    struct create_topics_work *w = rq->work = rq_array(rq, 1, sizeof(*w));
+    struct k_create_topics_resp_topic *topics = rq_array(rq, n, sizeof(*topics));
+    if (w == NULL || topics == NULL || n > CREATE_TOPICS_MAX) {
+        rq_fail(rq, n > CREATE_TOPICS_MAX ? ERR_LIMIT : ERR_NOMEM);
+        return;
+    }
+    k_create_topics_resp_init(&w->resp);
+    w->resp.topics = topics;
+    w->left = 1;
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) {
+        ok = create_topics_one(rq, i);
+    }
+    if (!ok) {
+        conn_close(rq->cn, CONN_AFTER_REPLIES);
+    }
+    if (--w->left == 0) {
+        rq_reply(rq, &w->resp);
+    }
+}

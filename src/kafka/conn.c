@@ -1,0 +1,566 @@
+/* A connection: frames in, replies out.
+ *
+ * Happy path: bytes land in the shard's scratch until a frame's size is known; the size is charged, a chunk taken, and the rest of the frame lands in the chunk itself. A whole frame is
+ * decoded and joins cn->rqs. A request starts when all before it are done, except that consecutive Produce requests overlap (S1.2). At step 5 the done ones at the front are encoded into
+ * one chain and sent at once; they are freed when the kernel has taken the last byte.
+ * Failure modes: a size that is negative or above the maximum, undecodable bytes, an API or version not served: closed, with one line (S1.1, S1.6). Memory short: the frame waits, the
+ * socket is not read. A frame not completed, or a reply not taken, for 30 s: closed. The client goes: requests are hurried home, then the memory goes.
+ * Runs on: home shard. */
+#include "conn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api.h"
+#include "base/be.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mark.h"
+#include "base/mem.h"
+#include "base/must.h"
+
+#define CONN_STALL_MS 30000
+#define CONN_DRAIN_MS 3000
+#define CONN_OUTS_KEPT 64
+#define CONN_RQ_OVERHEAD 512           /* charged beside a frame: what a small request costs us */
+
+/* Replies of one flush, on their way to the socket. */
+struct conn_out {
+    struct list link;
+    struct conn *cn;
+    struct arena arena;
+    struct chain chain;
+    struct net_send send;
+    struct list rqs;
+    size_t bytes;
+};
+
+static void conn_cut(struct conn *cn, const uint8_t *p, size_t n);
+static void conn_start(struct conn *cn);
+
+static const char *conn_name(const struct conn *cn) { return cn->client[0] != '\0' ? cn->client : "?"; }
+
+/* ---- closing ---- */
+
+static void conn_free_if_over(struct conn *cn) {
+    if (!cn->closed || !list_empty(&cn->rqs) || !list_empty(&cn->outs)) {
+        return;
+    }
+    struct conn_set *set = cn->set;
+    list_remove(&cn->link);
+    list_remove(&cn->flush.link);
+    wheel_cancel(&set->sh->wheel, &cn->timer);
+    chunk_unref(cn->frame);
+    chunk_unref(cn->aside);
+    atomic_fetch_sub(&set->sh->node->conns, 1);
+    set->sh->stats.conns--;
+    mem_free(cn);
+    if (set->draining && list_empty(&set->conns)) {
+        wheel_cancel(&set->sh->wheel, &set->drain);
+        node_door_idle(set->sh);
+    }
+}
+
+/* No answer can reach the client any more: requests that wait for their turn go, running ones are hurried. */
+static void conn_abandon(struct conn *cn) {
+    list_each_safe(it, &cn->rqs) {
+        struct rq *rq = list_entry(it, struct rq, link);
+        rq->abandoned = true;
+        if (rq->state == RQ_WAITING || rq->state == RQ_DONE) {
+            cn->rqs_n--;
+            rq_free(rq);
+        } else if (rq->hurry != NULL) {
+            rq->hurry(rq);
+        }
+    }
+}
+
+static void conn_stop_reading(struct conn *cn) {
+    if (cn->waiting_admit) {
+        admit_cancel(&cn->admit);
+        cn->waiting_admit = false;
+    } else if (cn->frame != NULL) {
+        admit_give(&cn->set->sh->admit, cn->frame_n + CONN_RQ_OVERHEAD);
+    }
+    chunk_unref(cn->frame);
+    cn->frame = NULL;
+    chunk_unref(cn->aside);
+    cn->aside = NULL;
+    cn->head_n = 0;
+}
+
+void conn_close(struct conn *cn, enum conn_close how) {
+    if (cn->closing >= how) {
+        return;
+    }
+    if (cn->closing == CONN_OPEN) {
+        conn_stop_reading(cn);
+    }
+    cn->closing = how;
+    if (how == CONN_NOW) {
+        cn->set->sh->port->net->close(cn->net);
+        conn_abandon(cn);
+    }
+    conn_changed(cn);
+}
+
+static void conn_refuse(struct conn *cn, const char *why) {
+    log_warn("conn.refused", "peer=%s:%u client='%s' listener=%s reason='%s' action='closed'", cn->peer.host, cn->peer.port, conn_name(cn),
+             cn->listener->name, why);
+    conn_close(cn, CONN_AFTER_REPLIES);
+}
+
+static void conn_on_gone(void *u, err why) {
+    struct conn *cn = u;
+    (void)why;
+    cn->gone = true;
+    if (cn->closing == CONN_NOW) {
+        cn->set->sh->port->net->close(cn->net);    /* it was closing after its last replies: nobody takes them any more */
+        return;
+    }
+    conn_close(cn, CONN_NOW);
+}
+
+static void conn_on_closed(void *u) {
+    struct conn *cn = u;
+    cn->closed = true;
+    conn_changed(cn);
+}
+
+/* ---- replies ---- */
+
+static struct conn_out *conn_out_new(struct conn *cn) {
+    struct conn_set *set = cn->set;
+    struct list *kept = list_pop_front(&set->free_outs);
+    struct conn_out *o = kept != NULL ? list_entry(kept, struct conn_out, link) : mem_alloc(MEM_CONN, sizeof(*o));
+    if (o == NULL) {
+        return NULL;
+    }
+    set->free_outs_n -= kept != NULL;
+    *o = (struct conn_out){.cn = cn};
+    arena_init(&o->arena, &set->sh->arenas, SIZE_MAX);
+    chain_init(&o->chain, &o->arena);
+    list_init(&o->rqs);
+    list_push_back(&cn->outs, &o->link);
+    return o;
+}
+
+static void conn_out_free(struct conn_out *o) {
+    struct conn_set *set = o->cn->set;
+    list_remove(&o->link);
+    chain_done(&o->chain);
+    while (!list_empty(&o->rqs)) {
+        rq_free(list_entry(o->rqs.next, struct rq, link));
+    }
+    arena_done(&o->arena);
+    if (set->free_outs_n < CONN_OUTS_KEPT) {
+        set->free_outs_n++;
+        list_push_back(&set->free_outs, &o->link);
+    } else {
+        mem_free(o);
+    }
+}
+
+static void conn_sent(struct net_send *s) {
+    struct conn_out *o = s->u;
+    struct conn *cn = o->cn;
+    cn->active = shard_now(cn->set->sh);
+    conn_out_free(o);
+    conn_changed(cn);
+}
+
+static void conn_encode(struct conn_out *o, struct rq *rq) {
+    uint8_t *size = chain_ink(&o->chain, 4);
+    size_t before = o->chain.bytes;
+    struct wr w = wr_to(&o->chain);
+    struct k_response_header h;
+    k_response_header_init(&h);
+    h.correlation_id = rq->correlation;
+    int v = rq->v0_layout ? 0 : rq->version;
+    head_response_put(&h, rq->api, v, &w);
+    rq->api->resp->put(rq->resp, &w, v);
+    if (size != NULL) {
+        be32_put(size, (uint32_t)(o->chain.bytes - before));
+    }
+}
+
+/* The done ones at the front of the queue, encoded into one chain. */
+static void conn_reply(struct conn *cn) {
+    struct conn_out *o = NULL;
+    while (!list_empty(&cn->rqs)) {
+        struct rq *rq = list_entry(cn->rqs.next, struct rq, link);
+        if (rq->state != RQ_DONE) {
+            break;
+        }
+        cn->rqs_n--;
+        list_remove(&rq->link);
+        if (rq->no_reply || cn->closing == CONN_NOW) {
+            rq_free(rq);
+            continue;
+        }
+        o = o != NULL ? o : conn_out_new(cn);
+        if (o == NULL) {
+            rq_free(rq);
+            conn_close(cn, CONN_NOW);
+            continue;
+        }
+        conn_encode(o, rq);
+        list_push_back(&o->rqs, &rq->link);
+    }
+    if (o == NULL) {
+        return;
+    }
+    if (!chain_ok(&o->chain) || cn->closing == CONN_NOW) {
+        conn_out_free(o);
+        conn_close(cn, CONN_NOW);                  /* a half-encoded answer never leaves (S1.10) */
+        return;
+    }
+    o->bytes = o->chain.bytes;
+    o->send = (struct net_send){.chain = &o->chain, .done = conn_sent, .u = o};
+    cn->set->sh->port->net->send(cn->net, &o->send);
+}
+
+static bool conn_has_room(const struct conn *cn) {
+    return cn->closing == CONN_OPEN && !cn->waiting_admit && cn->rqs_n < LIMIT_CONN_INFLIGHT &&
+           cn->set->sh->port->net->unsent(cn->net) < LIMIT_CONN_OUT_BYTES;
+}
+
+static void conn_resume(struct conn *cn) {
+    if (cn->aside != NULL && conn_has_room(cn)) {
+        struct chunk *c = cn->aside;
+        cn->aside = NULL;
+        conn_cut(cn, c->data + cn->aside_at, cn->aside_n - cn->aside_at);
+        chunk_unref(c);
+    }
+    if (cn->paused && cn->aside == NULL && conn_has_room(cn)) {
+        cn->paused = false;
+        cn->set->sh->port->net->read_more(cn->net);
+    }
+}
+
+static void conn_on_flush(struct shard_flush *f) {
+    struct conn *cn = list_entry(f, struct conn, flush);
+    conn_start(cn);
+    conn_reply(cn);
+    if (cn->closing == CONN_AFTER_REPLIES && list_empty(&cn->rqs)) {
+        cn->closing = CONN_NOW;
+        cn->set->sh->port->net->close_after_send(cn->net, CONN_DRAIN_MS);
+    }
+    if (cn->closing == CONN_OPEN) {
+        conn_resume(cn);
+    }
+    conn_free_if_over(cn);
+}
+
+void conn_changed(struct conn *cn) { shard_flush_later(cn->set->sh, &cn->flush); }
+
+/* ---- requests ---- */
+
+static bool conn_may_start(const struct rq *rq, bool running, bool all_overlap) {
+    return rq->state == RQ_WAITING && (!running || (all_overlap && rq->row->overlaps));
+}
+
+/* Start what order allows: the first, and consecutive ones that overlap. */
+static void conn_start(struct conn *cn) {
+    bool running = false, all_overlap = true;
+    list_each_safe(it, &cn->rqs) {
+        struct rq *rq = list_entry(it, struct rq, link);
+        if (conn_may_start(rq, running, all_overlap)) {
+            rq_run(rq);
+        }
+        if (rq->state == RQ_WAITING) {
+            return;
+        }
+        if (rq->state == RQ_RUNNING) {
+            running = true;
+            all_overlap = all_overlap && rq->row->overlaps;
+        }
+    }
+}
+
+static void conn_frame(struct conn *cn) {
+    struct chunk *frame = cn->frame;
+    size_t charge = cn->frame_n + CONN_RQ_OVERHEAD;
+    cn->frame = NULL;
+    struct rq *rq = rq_new(cn, frame, cn->frame_n, charge);
+    if (rq == NULL) {
+        chunk_unref(frame);
+        admit_give(&cn->set->sh->admit, charge);
+        conn_close(cn, CONN_AFTER_REPLIES);
+        return;
+    }
+    err e = rq_decode(rq);
+    if (e != ERR_OK) {
+        char why[96];
+        int key = rq->frame_n >= 2 ? be16_get(frame->data) : -1;
+        snprintf(why, sizeof(why), "%s (api key %d version %d)", err_text(e), key, rq->version);
+        rq_free(rq);
+        conn_refuse(cn, why);
+        return;
+    }
+    list_push_back(&cn->rqs, &rq->link);
+    cn->rqs_n++;
+    conn_start(cn);
+}
+
+/* ---- frames ---- */
+
+static const char *conn_bad_size(const struct conn *cn, uint32_t n) {
+    if (memcmp(cn->head, "GET ", 4) == 0 || memcmp(cn->head, "POST", 4) == 0 || memcmp(cn->head, "HEAD", 4) == 0) {
+        return "this is the Kafka port, the peer speaks HTTP";
+    }
+    if (cn->head[0] == 0x16 && cn->head[1] == 0x03) {
+        return "this listener is plaintext, the peer speaks TLS";
+    }
+    return n > INT32_MAX ? "negative frame size" : "frame above socket.request.max.bytes";
+}
+
+static bool conn_take_frame(struct conn *cn, size_t n) {
+    cn->frame = chunk_new(cn->set->sh->chunks, n);
+    cn->frame_n = n;
+    cn->frame_got = 0;
+    if (cn->frame == NULL) {
+        admit_give(&cn->set->sh->admit, n + CONN_RQ_OVERHEAD);
+        conn_refuse(cn, "out of memory");
+        return false;
+    }
+    return true;
+}
+
+static void conn_admitted(struct admit_wait *w) {
+    struct conn *cn = list_entry(w, struct conn, admit);
+    cn->waiting_admit = false;
+    cn->frame_since = shard_now(cn->set->sh);
+    if (conn_take_frame(cn, w->bytes - CONN_RQ_OVERHEAD)) {
+        conn_changed(cn);                          /* step 5 goes on with what lies aside, and with reading */
+    }
+}
+
+/* The four bytes of a size are there. True when the frame may be filled now. */
+static bool conn_size(struct conn *cn) {
+    uint32_t n = be32_get(cn->head);
+    cn->head_n = 0;
+    if (n > cn->set->sh->node->conf.frame_bytes_max || n > INT32_MAX) {
+        char why[128];
+        snprintf(why, sizeof(why), "%s: size %u, limit %zu", conn_bad_size(cn, n), n, cn->set->sh->node->conf.frame_bytes_max);
+        conn_refuse(cn, why);
+        return false;
+    }
+    if (n < 8) {
+        conn_refuse(cn, "frame too short for a request header");
+        return false;
+    }
+    cn->frame_since = shard_now(cn->set->sh);
+    if (!admit_take(&cn->set->sh->admit, &cn->admit, n + CONN_RQ_OVERHEAD, conn_admitted)) {
+        mark("conn.admission");
+        cn->waiting_admit = true;
+        return false;
+    }
+    return conn_take_frame(cn, n);
+}
+
+/* Keep what cannot be taken in now; it is bounded by one read. */
+static void conn_set_aside(struct conn *cn, const uint8_t *p, size_t n) {
+    if (n == 0 || cn->closing != CONN_OPEN) {
+        return;
+    }
+    cn->aside = chunk_new(cn->set->sh->chunks, n);
+    if (cn->aside == NULL) {
+        conn_refuse(cn, "out of memory");
+        return;
+    }
+    memcpy(cn->aside->data, p, n);
+    cn->aside_n = n;
+    cn->aside_at = 0;
+}
+
+static void conn_cut(struct conn *cn, const uint8_t *p, size_t n) {
+    while (n > 0 && conn_has_room(cn)) {
+        if (cn->frame == NULL) {
+            size_t take = 4 - cn->head_n < n ? 4 - cn->head_n : n;
+            memcpy(cn->head + cn->head_n, p, take);
+            cn->head_n += (uint32_t)take;
+            p += take;
+            n -= take;
+            if (cn->head_n < 4 || !conn_size(cn)) {
+                continue;
+            }
+        }
+        size_t want = cn->frame_n - cn->frame_got;
+        size_t take = want < n ? want : n;
+        memcpy(cn->frame->data + cn->frame_got, p, take);
+        cn->frame_got += take;
+        p += take;
+        n -= take;
+        if (cn->frame_got == cn->frame_n) {
+            conn_frame(cn);
+        }
+    }
+    conn_set_aside(cn, p, n);
+}
+
+static size_t conn_on_room(void *u, uint8_t **ret_p) {
+    struct conn *cn = u;
+    if (cn->aside != NULL || !conn_has_room(cn)) {
+        cn->paused = true;
+        return 0;
+    }
+    if (cn->frame != NULL) {
+        *ret_p = cn->frame->data + cn->frame_got;
+        return cn->frame_n - cn->frame_got;
+    }
+    *ret_p = cn->set->scratch;
+    return list_empty(&cn->set->sh->admit.waiting) ? CONN_SCRATCH_BYTES : CONN_SCRATCH_TIGHT_BYTES;
+}
+
+/* Does a frame or its size begin here and end later? Then the timer must watch it. */
+static void conn_watch_partial(struct conn *cn) {
+    ms by = cn->active + CONN_STALL_MS;
+    if (cn->closing == CONN_OPEN && (cn->frame != NULL || cn->head_n > 0) && cn->timer.due > by) {
+        shard_timer(cn->set->sh, &cn->timer, by);
+    }
+}
+
+static void conn_on_data(void *u, size_t n) {
+    struct conn *cn = u;
+    bool began = cn->frame == NULL && cn->head_n == 0;
+    cn->active = shard_now(cn->set->sh);
+    cn->frame_since = began ? cn->active : cn->frame_since;
+    if (cn->frame != NULL) {
+        cn->frame_got += n;
+        if (cn->frame_got == cn->frame_n) {
+            conn_frame(cn);
+        }
+    } else {
+        conn_cut(cn, cn->set->scratch, n);
+    }
+    conn_watch_partial(cn);
+    conn_changed(cn);
+}
+
+/* ---- time ---- */
+
+static ms conn_idle_due(const struct conn *cn) {
+    ms idle = cn->set->sh->node->conf.conn_idle_max;
+    return idle <= 0 ? cn->active + 600000 : cn->active + idle;
+}
+
+static void conn_on_time(struct timer *t, ms now) {
+    struct conn *cn = list_entry(t, struct conn, timer);
+    struct conn_set *set = cn->set;
+    bool partial = cn->closing == CONN_OPEN && !cn->waiting_admit && (cn->frame != NULL || cn->head_n > 0);
+    if (partial && now - cn->frame_since >= CONN_STALL_MS) {
+        mark("conn.slow_frame");
+        conn_refuse(cn, "a request was begun and not completed in 30 s");
+    } else if (!list_empty(&cn->outs) && now - cn->active >= CONN_STALL_MS) {
+        mark("conn.slow_reader");
+        log_warn("conn.slow", "peer=%s:%u client='%s' reason='replies were not taken for 30 s' action='closed'", cn->peer.host, cn->peer.port, conn_name(cn));
+        conn_close(cn, CONN_NOW);
+    } else if (list_empty(&cn->rqs) && set->sh->node->conf.conn_idle_max > 0 && now >= conn_idle_due(cn)) {
+        mark("conn.idle");                         /* connections that wait for an answer are spared (S1.9) */
+        conn_close(cn, CONN_NOW);
+    }
+    ms next = conn_idle_due(cn);
+    bool watch = partial || !list_empty(&cn->outs);
+    next = next <= now || watch ? now + (watch ? CONN_STALL_MS / 3 : CONN_STALL_MS) : next;
+    shard_timer(set->sh, &cn->timer, next);
+}
+
+/* ---- opening ---- */
+
+static const struct net_events conn_events = {conn_on_room, conn_on_data, conn_on_gone, conn_on_closed};
+
+/* Protected mode: a listener without authentication serves this machine only. */
+static bool conn_is_protected(struct conn_set *set, const struct node_listener *l, const struct net_addr *peer) {
+    if (!set->sh->node->conf.protected_mode || peer->loopback) {
+        return false;
+    }
+    log_warn("conn.protected", "peer=%s listener=%s reason='protected mode: a listener without authentication accepts only this machine' remedy='set protected.mode=no "
+             "if the network is trusted'", peer->host, l->name);
+    return true;
+}
+
+void conn_open(struct conn_set *set, const struct node_listener *l, struct net_accepted *a) {
+    struct shard *sh = set->sh;
+    struct net *net = sh->port->net;
+    struct net_addr peer;
+    net->peer(a, &peer);
+    struct conn *cn = set->draining || conn_is_protected(set, l, &peer) ? NULL : mem_zalloc(MEM_CONN, sizeof(*cn));
+    if (cn == NULL) {
+        net->refuse(net, a);
+        atomic_fetch_sub(&sh->node->conns, 1);
+        return;
+    }
+    cn->set = set;
+    cn->listener = l;
+    cn->who = (struct allow_who){.principal = "User:ANONYMOUS", .host = cn->peer.host};
+    list_init(&cn->rqs);
+    list_init(&cn->outs);
+    list_init(&cn->flush.link);
+    list_init(&cn->admit.link);
+    cn->flush.flush = conn_on_flush;
+    cn->active = shard_now(sh);
+    timer_init(&cn->timer, conn_on_time);
+    if (net->adopt(net, a, &conn_events, cn, &cn->net) != ERR_OK) {
+        atomic_fetch_sub(&sh->node->conns, 1);
+        mem_free(cn);
+        return;
+    }
+    net->addr(cn->net, &cn->local, &cn->peer);
+    list_push_back(&set->conns, &cn->link);
+    shard_timer(sh, &cn->timer, conn_idle_due(cn));
+    sh->stats.conns++;
+}
+
+/* ---- the set ---- */
+
+void conn_set_init(struct conn_set *set, struct shard *sh) {
+    set->sh = sh;
+    set->draining = false;
+    set->free_rqs_n = set->free_outs_n = 0;
+    list_init(&set->conns);
+    list_init(&set->free_rqs);
+    list_init(&set->free_outs);
+    set->scratch = mem_alloc(MEM_CONN, CONN_SCRATCH_BYTES);
+    must(set->scratch != NULL);
+}
+
+void conn_set_done(struct conn_set *set) {
+    struct list *link;
+    while ((link = list_pop_front(&set->free_rqs)) != NULL) {
+        mem_free(list_entry(link, struct rq, link));
+    }
+    while ((link = list_pop_front(&set->free_outs)) != NULL) {
+        mem_free(list_entry(link, struct conn_out, link));
+    }
+    mem_free(set->scratch);
+}
+
+static void conn_set_cut(struct timer *t, ms now) {
+    (void)now;
+    struct conn_set *set = list_entry(t, struct conn_set, drain);
+    mark("conn.drain_cut");
+    list_each_safe(it, &set->conns) {
+        conn_close(list_entry(it, struct conn, link), CONN_NOW);
+    }
+}
+
+void conn_set_drain(struct conn_set *set) {
+    set->draining = true;
+    if (list_empty(&set->conns)) {
+        node_door_idle(set->sh);
+        return;
+    }
+    timer_init(&set->drain, conn_set_cut);
+    shard_timer(set->sh, &set->drain, shard_now(set->sh) + CONN_DRAIN_MS);
+    list_each_safe(it, &set->conns) {
+        struct conn *cn = list_entry(it, struct conn, link);
+        list_each_safe(rit, &cn->rqs) {
+            struct rq *rq = list_entry(rit, struct rq, link);
+            if (rq->hurry != NULL) {
+                rq->hurry(rq);
+            }
+        }
+        conn_close(cn, CONN_AFTER_REPLIES);
+    }
+}

@@ -1,0 +1,63 @@
+/* One client connection: cuts frames, keeps requests in order, sends replies in order. Lives on its home shard. */
+#pragma once
+
+#include "broker/allow.h"
+#include "broker/node.h"
+#include "wire/head.h"
+
+#define CONN_SCRATCH_BYTES (64 << 10)
+#define CONN_SCRATCH_TIGHT_BYTES (4 << 10)         /* per read while memory is short, so that little has to be kept aside */
+
+struct rq;
+
+/* The door's state on one shard. */
+struct conn_set {
+    struct shard *sh;
+    struct list conns;
+    struct list free_rqs, free_outs;               /* kept for reuse */
+    size_t free_rqs_n, free_outs_n;
+    struct timer drain;                            /* cuts what does not drain in time */
+    bool draining;
+    uint8_t *scratch;                              /* CONN_SCRATCH_BYTES: where bytes land whose frame is not known yet */
+};
+
+enum conn_close { CONN_OPEN, CONN_AFTER_REPLIES, CONN_NOW };
+
+struct conn {
+    struct list link;                              /* in set->conns */
+    struct conn_set *set;
+    struct net_conn *net;
+    const struct node_listener *listener;
+    struct net_addr local, peer;
+    struct allow_who who;
+    struct list rqs;                               /* in order of arrival: waiting, running, done */
+    uint32_t rqs_n;
+    struct list outs;                              /* replies on their way, in order */
+    struct shard_flush flush;
+    struct timer timer;
+    struct admit_wait admit;
+    ms active;                                     /* last byte in or out */
+    ms frame_since;                                /* when the frame being read began */
+    uint8_t head[4];                               /* of a frame whose size is not known yet */
+    uint32_t head_n;
+    struct chunk *frame;                           /* being filled */
+    size_t frame_n, frame_got;
+    struct chunk *aside;                           /* bytes read beyond what admission or order lets in */
+    size_t aside_n, aside_at;
+    uint32_t fetches;                              /* rotates partition order (S7.21) */
+    enum conn_close closing;
+    bool paused;                                   /* room() said 0; read_more is owed */
+    bool waiting_admit, gone, closed;
+    char client[48];                               /* software name and version as ApiVersions told, for logs */
+};
+
+/* On the connection's shard. Takes `a`. */
+void conn_open(struct conn_set *set, const struct node_listener *l, struct net_accepted *a);
+void conn_set_init(struct conn_set *set, struct shard *sh);
+void conn_set_done(struct conn_set *set);
+/* Stop reading everywhere; node_door_idle once the last is closed. */
+void conn_set_drain(struct conn_set *set);
+/* A request of cn is done (or may start): step 5 looks at it. */
+void conn_changed(struct conn *cn);
+/* Close once the replies of requests already here have left (AFTER_REPLIES), or at once. */
+void conn_close(struct conn *cn, enum conn_close how);

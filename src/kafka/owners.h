@@ -1,0 +1,24 @@
+/* Spread the partitions of one request over their owner shards: counts first, then one ask each. Shared by handlers that ask for offsets. */
+#pragma once
+
+#include "api.h"
+#include "broker/offsets.h"
+
+struct owners_part {
+    struct offsets_part want;
+    void *resp;                        /* the handler's k_..._resp_topic_part */
+    bool asked;                        /* false: resp is final already */
+};
+
+struct owners {
+    struct rq *rq;
+    struct owners_part *parts;
+    size_t parts_n;
+    struct offsets_ask *asks;
+    size_t asks_n, out;
+    void (*fill)(struct rq *rq, void *resp, const struct offsets_part *p);
+    const void *answer;                /* the k_..._resp, complete once every part is filled */
+};
+
+/* parts[] is filled: send, and reply with o->answer when all are home. epochs: OffsetForLeaderEpoch. */
+void owners_send(struct owners *o, bool epochs);
