@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""msgc: messages (schema/kafka/*.msg, notation in schema/kafka/README.md) into C.
+"""msgc: messages (schema/kafka/*.msg, notation in schema/kafka/README.md) and stored records (schema/records/*.msg) into C.
 
-    msgc.py --out DIR FILE...         write k_NAME.h and k_NAME.c per file, and k_api.h and k_api.c
+    msgc.py --out DIR FILE...         write k_NAME.h and k_NAME.c per file (r_NAME for records), and k_api.h and k_api.c
     msgc.py --digest FILE FILE...     write the digest: a line per message
     msgc.py --check-digest FILE FILE...   fail when the digest is not that of the messages
 
@@ -98,6 +98,7 @@ class Message:
     def __init__(self, name, where):
         self.name, self.where = name, where
         self.versions, self.flexible = None, None
+        self.key = None                             # of a record: the number that names it where it is stored
         self.root = Struct(name, where)
         self.structs = {}                           # schema name -> Struct, the latest of that name
 
@@ -106,10 +107,15 @@ class File:
     def __init__(self, path):
         self.path, self.doc = path, []
         self.api = self.key = self.serve = None
+        self.records = False                        # a file of stored records
         self.messages = []
 
     def stem(self):
         return self.api or re.sub(r"^\d+_", "", os.path.basename(self.path)[:-len(".msg")])
+
+    def unit(self):
+        """Name of the generated header and code."""
+        return f"{'r' if self.records else 'k'}_{self.stem()}"
 
 
 # ---- parse
@@ -182,8 +188,20 @@ class Parser:
             self.message = Message(f"k_{self.name(words[1])}_header", self.where())
             self.stack = [self.message.root]
             self.pairs(words[2:])
+        elif words[0] == "record":
+            self.record(words)
         else:
             self.pairs(words)
+
+    def record(self, words):
+        if self.file.api or (self.file.messages or self.message) and not self.file.records or len(words) < 2:
+            self.bad("a record has a name and stands among records only")
+        self.end_message()
+        self.file.records = True
+        self.head = {}
+        self.message = Message(f"r_{self.file.stem()}_{self.name(words[1])}", self.where())
+        self.stack = [self.message.root]
+        self.pairs(words[2:])
 
     def pairs(self, words):
         if len(words) % 2:
@@ -217,10 +235,14 @@ class Parser:
             self.bad("`versions` or `flexible` is missing", m.where)
         if m.versions.empty() or m.versions.hi == LAST:
             self.bad("`versions` must be bounded", m.where)
-        if self.file.api:
+        if self.file.api or self.file.records:
             if "key" not in self.head or not self.head["key"][0].isdigit():
-                self.bad("an api needs `key NUMBER`", m.where)
-            self.file.key = int(self.head["key"][0])
+                self.bad(f"{'a record' if self.file.records else 'an api'} needs `key NUMBER`", m.where)
+            m.key = int(self.head["key"][0])
+        if self.file.records and any(o.key == m.key for o in self.file.messages):
+            self.bad(f"key {m.key} is another record's already", m.where)
+        if self.file.api:
+            self.file.key = m.key
             self.file.serve = self.head_range("serve", m.versions)
             if not m.versions.covers(self.file.serve):
                 self.bad("`serve` goes beyond `versions`", self.head["serve"][1])
@@ -858,6 +880,13 @@ def header_text(file):
         e(f"K_{n}_FLEXIBLE = {flexible_from(m)},", 1)
         e("};")
         e()
+    if file.records:
+        e("enum {")
+        for m in file.messages:
+            e(f"{m.name.upper()}_KEY = {m.key},", 1)
+            e(f"{m.name.upper()}_MAX = {m.versions.hi},", 1)
+        e("};")
+        e()
     for m in file.messages:
         for s in structs_of(m):
             declare(e, m, s)
@@ -872,7 +901,7 @@ def header_text(file):
 def code_text(file):
     e = Emit()
     e(f"/* {origin(file)} */")
-    e(f'#include "wire/k_{file.stem()}.h"')
+    e(f'#include "wire/{file.unit()}.h"')
     e()
     e('#include "base/must.h"')
     e('#include "show.h"')
@@ -943,7 +972,7 @@ def digest_text(files):
     for file in files:
         for m in file.messages:
             fields = list(field_lines(m.root))
-            key = f" key={file.key} serve={file.serve}" if file.api else ""
+            key = f" key={file.key} serve={file.serve}" if file.api else f" record={m.key}" if file.records else ""
             sha = hashlib.sha256("\n".join(fields).encode()).hexdigest()[:16]
             lines.append(f"{m.name[2:]}{key} versions={m.versions} flexible={Range(m.flexible.lo, LAST) if not m.flexible.empty() else 'none'} fields={len(fields)} hash={sha}")
     return "\n".join(lines) + "\n"
@@ -973,8 +1002,8 @@ def load(paths):
 def generate(files, out):
     os.makedirs(out, exist_ok=True)
     for f in files:
-        write_if_changed(f"{out}/k_{f.stem()}.h", header_text(f))
-        write_if_changed(f"{out}/k_{f.stem()}.c", code_text(f))
+        write_if_changed(f"{out}/{f.unit()}.h", header_text(f))
+        write_if_changed(f"{out}/{f.unit()}.c", code_text(f))
     apis = [f for f in files if f.api]
     write_if_changed(f"{out}/k_api.h", api_header_text(apis))
     write_if_changed(f"{out}/k_api.c", api_code_text(apis))
