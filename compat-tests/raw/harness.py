@@ -107,6 +107,12 @@ class Context:
                 settle(c, topic, partitions)
         return topic
 
+    def settled(self, topic, partitions=1):
+        """After a restart: wait for Kafka's partitions. perigee is ready when its ready file is there (BR-013)."""
+        if not self.perigee:
+            with Conn(self.current.addr) as c:
+                settle(c, topic, partitions)
+
 
 def settle(c, topic, partitions):
     """Kafka answers CreateTopics before the broker has the partitions; perigee must not need this (S4.12)."""

@@ -197,11 +197,12 @@ def codecs(c):
         assert [(k, v) for _, _, k, v in b.records()] == items
 
 
-@test("S7.12 a topic with compression.type=zstd: Fetch below v10 gets error 76")
-def zstd_topic(c):
+@test("S7.12 a topic with compression.type=zstd: Fetch below v10 gets error 76", only="perigee")
+def zstd_topic(c):                                   # Kafka 4.3 no longer checks
     conn, topic = c.conn(), c.topic(compression_type="zstd")
     assert produce(conn, topic, rb.batch(rb.values("z", 2), codec=rb.ZSTD))["error"] == 0
-    assert fetch(conn, topic, 0, version=9)["error"] == 76
+    old = fetch(conn, topic, 0, version=9)
+    assert old["error"] == 76, old
     assert fetch(conn, topic, 0, version=10)["error"] == 0
 
 
