@@ -14,7 +14,7 @@ static void give_up(const char *path) {
 
 span golden_load(const char *dir, const char *file) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, file);
+    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", file);
     FILE *f = fopen(path, "rb");
     if (!f || fseek(f, 0, SEEK_END) != 0) {
         give_up(path);

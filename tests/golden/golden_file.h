@@ -3,6 +3,6 @@
 
 #include "base/span.h"
 
-span golden_load(const char *dir, const char *file);       /* the whole file; golden_free */
+span golden_load(const char *dir, const char *file);       /* the whole file; golden_free. dir "": file is a path */
 void golden_free(span file);
 bool golden_next(span *rest, span *ret_bytes);             /* false at the end, or on a length that cannot be */

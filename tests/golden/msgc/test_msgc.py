@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Goal: a mistake in a schema is refused with file, line and a reason; the digest notices a change. Method: one wrong schema per rule.
 usage: test_msgc.py MSGC"""
+import contextlib
+import importlib.util
+import io
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
-MSGC = sys.argv[1]
+spec = importlib.util.spec_from_file_location("msgc", sys.argv[1])
+msgc = importlib.util.module_from_spec(spec)
+sys.dont_write_bytecode = True
+spec.loader.exec_module(msgc)
 HEAD = "api a  key 1\nversions 0-3  flexible 2+\n\n"
 
 # What is wrong, the schema, the line that must be named, words that must be said.
@@ -52,7 +57,11 @@ WRONG = [
 
 
 def run(*args):
-    return subprocess.run([sys.executable, MSGC, *args], capture_output=True, text=True, check=False)
+    """What the command line would do: exit status and what it says."""
+    said = io.StringIO()
+    sys.argv = ["msgc", *args]
+    with contextlib.redirect_stderr(said):
+        return msgc.main(), said.getvalue().strip()
 
 
 def check(ok, what):
@@ -74,20 +83,19 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for what, text, line, words in WRONG:
             path = write(os.path.join(folder, "01_a.msg"), text)
-            p = run("--out", os.path.join(folder, "out"), path)
-            said = p.stderr.strip()
-            check(p.returncode == 1, f"{what}: accepted")
+            code, said = run("--out", os.path.join(folder, "out"), path)
+            check(code == 1, f"{what}: accepted")
             check(re.match(re.escape(path) + rf":{line}: ", said) and words in said, f"{what}: said `{said}`, not line {line} and `{words}`")
         good = HEAD + "request\n  x  i8\n  y  string?  2+  tag 0  = null\nresponse\n  z  i8\n"
         path = write(os.path.join(folder, "01_a.msg"), good)
         again = write(os.path.join(folder, "02_b.msg"), good.replace("api a", "api b"))
         digest = os.path.join(folder, "digest")
-        check(run("--digest", digest, path).returncode == 0, "a good schema is refused")
-        check(run("--check-digest", digest, path).returncode == 0, "a digest is not its own")
-        check("already" in run("--out", folder, path, again).stderr, "one key for two apis is accepted")
+        check(run("--digest", digest, path)[0] == 0, "a good schema is refused")
+        check(run("--check-digest", digest, path)[0] == 0, "a digest is not its own")
+        check("already" in run("--out", folder, path, again)[1], "one key for two apis is accepted")
         for old, new in (("i8\n  y", "i16\n  y"), ("tag 0", "tag 1"), ("= null", ""), ("2+  tag", "3+  tag"), ("string?", "string?3+")):
             write(path, good.replace(old, new, 1))
-            check(run("--check-digest", digest, path).returncode == 1, f"the digest does not notice `{old}` -> `{new}`")
+            check(run("--check-digest", digest, path)[0] == 1, f"the digest does not notice `{old}` -> `{new}`")
     print(f"msgc: {len(WRONG)} wrong schemas, {check.failures} failures")
     return 1 if check.failures else 0
 

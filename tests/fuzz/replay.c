@@ -1,0 +1,81 @@
+/* A fuzz target without libFuzzer: runs every kept input once. A corpus is one file of [u32 big endian length][input]....
+ *     fuzz_x CORPUS...             run all inputs (and nothing else: no mutation, any compiler)
+ *     fuzz_x --unpack CORPUS DIR   write each input into a file of its own, as libFuzzer wants them
+ *     fuzz_x --pack CORPUS DIR     and back, smallest name first */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/be.h"
+#include "fuzz.h"
+#include "golden_file.h"
+
+#define INPUT_BYTES_MAX ((size_t)64 << 10)       /* larger inputs are not kept */
+
+static int run(const char *path) {
+    span file = golden_load("", path), rest = file, input;
+    unsigned n = 0;
+    for (; golden_next(&rest, &input); n++) {
+        uint8_t *exact = malloc(input.n ? input.n : 1);      /* its own block, so that a sanitizer sees its end */
+        must(exact != NULL);
+        memcpy(exact, input.p, input.n);
+        (void)LLVMFuzzerTestOneInput(exact, input.n);        /* -1: of no interest to a fuzzer */
+        free(exact);
+    }
+    printf("%s: %u inputs\n", path, n);
+    bool ok = n > 0 && rest.n == 0;
+    golden_free(file);
+    return ok ? 0 : 1;
+}
+
+static int unpack(const char *path, const char *dir) {
+    span file = golden_load("", path), rest = file, input;
+    for (unsigned n = 0; golden_next(&rest, &input); n++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s/%06u", dir, n);
+        FILE *f = fopen(name, "wb");
+        must(f != NULL);
+        must(fwrite(input.p, 1, input.n, f) == input.n);
+        must(fclose(f) == 0);
+    }
+    golden_free(file);
+    return 0;
+}
+
+static int pack(const char *path, const char *dir) {
+    struct dirent **names;
+    int n = scandir(dir, &names, NULL, alphasort);
+    FILE *f = fopen(path, "wb");
+    must(n >= 0);
+    must(f != NULL);
+    for (int i = 0; i < n; i++) {
+        if (names[i]->d_name[0] != '.') {
+            span input = golden_load(dir, names[i]->d_name);
+            uint8_t length[4];
+            be32_put(length, (uint32_t)input.n);
+            if (input.n <= INPUT_BYTES_MAX) {
+                must(fwrite(length, 1, 4, f) == 4);
+                must(fwrite(input.p, 1, input.n, f) == input.n);
+            }
+            golden_free(input);
+        }
+        free(names[i]);
+    }
+    free(names);
+    return fclose(f) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && strcmp(argv[1], "--unpack") == 0) {
+        return unpack(argv[2], argv[3]);
+    }
+    if (argc == 4 && strcmp(argv[1], "--pack") == 0) {
+        return pack(argv[2], argv[3]);
+    }
+    int rc = argc > 1 ? 0 : 2;
+    for (int i = 1; i < argc; i++) {
+        rc |= run(argv[i]);
+    }
+    return rc;
+}
