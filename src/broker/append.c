@@ -166,6 +166,4 @@ void append_init(struct append_ask *a, void (*done)(struct ask *a)) {
     a->leader_epoch = -1;
 }
 
-void append_send(struct shard *home, struct append_ask *a) {
-    ask_send(home, shard_owner(home, a->topic_id, a->partition), &a->ask);
-}
+void append_send(struct shard *home, struct shard *owner, struct append_ask *a) { ask_send(home, owner, &a->ask); }

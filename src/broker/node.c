@@ -123,7 +123,7 @@ static err node_boot_logs(struct node *n) {
         list_each(it, &sh->meta->topics) {
             struct meta_topic *t = list_entry(it, struct meta_topic, link);
             for (int32_t i = 0; i < t->parts_n; i++) {
-                err e = shard_owner(sh, t->id, i) == sh ? node_boot_log(n, sh, t, i) : ERR_OK;
+                err e = shard_owner(sh, t, i) == sh ? node_boot_log(n, sh, t, i) : ERR_OK;
                 if (e != ERR_OK) {
                     return e;
                 }

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/crc.h"
 #include "base/limits.h"
 #include "base/must.h"
 #include "inside.h"
@@ -32,10 +33,9 @@ void shard_flush_later(struct shard *sh, struct shard_flush *f) {
     }
 }
 
-struct shard *shard_owner(struct shard *sh, uuid topic_id, int32_t partition) {
-    uint64_t h;
-    memcpy(&h, topic_id.b + 8, sizeof(h));         /* random bytes of a v4 id: spread topics, then partitions round robin */
-    return sh->node->shards[(h + (uint64_t)partition) % sh->node->shards_n];
+struct shard *shard_owner(struct shard *sh, const struct meta_topic *t, int32_t partition) {
+    uint32_t h = crc32c(t->name, strlen(t->name));         /* spreads topics; their partitions go round robin */
+    return sh->node->shards[((uint64_t)h + (uint64_t)partition) % sh->node->shards_n];
 }
 
 /* Step 1, and again after step 4: what is here now, not what arrives meanwhile for ever. */

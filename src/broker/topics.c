@@ -24,7 +24,7 @@ void topics_send(struct shard *home, struct topics_change *c) { ask_send(home, h
 
 static void topics_open_parts(struct shard *sh, struct meta_topic *t) {
     for (int32_t i = 0; i < t->parts_n; i++) {
-        if (shard_owner(sh, t->id, i) != sh || part_find(sh, t->id, i) != NULL) {
+        if (shard_owner(sh, t, i) != sh || part_find(sh, t->id, i) != NULL) {
             continue;
         }
         struct part *pt;

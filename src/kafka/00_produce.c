@@ -141,7 +141,7 @@ static void produce_send(struct rq *rq, struct produce_part *p, const struct met
     p->ask.batch = bytes;
     p->ask.head = *h;
     w->left++;
-    append_send(rq->sh, &p->ask);
+    append_send(rq->sh, shard_owner(rq->sh, t, index), &p->ask);
 }
 
 static void produce_part_run(struct rq *rq, const struct meta_topic *t, const struct k_produce_req_topic_part *from, struct produce_part *p,

@@ -255,7 +255,7 @@ static void fetch_part_init(struct fetch_work *w, struct fetch_part *fp, const s
         .from = from->fetch_offset,
         .bytes_max = from->partition_max_bytes < 0 ? 0 : (size_t)from->partition_max_bytes,
     };
-    fp->shard = shard_owner(w->rq->sh, t->id, from->partition)->index;
+    fp->shard = shard_owner(w->rq->sh, t, from->partition)->index;
 }
 
 /* S7.20: a partition listed twice: the last entry wins. An open-addressed set over (topic, partition), filled from the end. */

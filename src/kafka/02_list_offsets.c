@@ -79,6 +79,7 @@ static void list_offsets_part(struct rq *rq, const struct k_list_offsets_req_top
     }
     struct owners_part *p = &w->owners.parts[w->owners.parts_n++];
     p->asked = true;
+    p->topic = t;
     p->resp = to;
     p->want = (struct offsets_part){
         .topic_id = t->id,

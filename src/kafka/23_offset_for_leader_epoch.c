@@ -48,6 +48,7 @@ static bool offset_for_leader_epoch_topic(struct rq *rq, const struct k_offset_f
         if (there) {
             w->owners.parts[w->owners.parts_n++] = (struct owners_part){
                 .asked = true,
+                .topic = t,
                 .resp = tp,
                 .want = {.topic_id = t->id, .partition = fp->partition, .current_epoch = fp->current_leader_epoch, .asked_epoch = fp->leader_epoch},
             };

@@ -4,7 +4,7 @@
  * decoded and joins cn->rqs. A request starts when all before it are done, except that consecutive Produce requests overlap (S1.2). At step 5 the done ones at the front are encoded into
  * one chain and sent at once; they are freed when the kernel has taken the last byte.
  * Failure modes: a size that is negative or above the maximum, undecodable bytes, an API or version not served: closed, with one line (S1.1, S1.6). Memory short: the frame waits, the
- * socket is not read. A frame not completed, or a reply not taken, for 30 s: closed. The client goes: requests are hurried home, then the memory goes.
+ * socket is not read. A frame that comes too slowly, a reply not taken for 30 s: closed. The client goes: requests are hurried home, then the memory goes.
  * Runs on: home shard. */
 #include "conn.h"
 
@@ -20,6 +20,8 @@
 #include "base/must.h"
 
 #define CONN_STALL_MS 30000
+#define CONN_HEAD_MS 10000
+#define CONN_BODY_BYTES_PER_MS 4
 #define CONN_DRAIN_MS 3000
 #define CONN_OUTS_KEPT 64
 #define CONN_RQ_OVERHEAD 512           /* charged beside a frame: what a small request costs us */
@@ -415,7 +417,7 @@ static size_t conn_on_room(void *u, uint8_t **ret_p) {
 
 /* Does a frame or its size begin here and end later? Then the timer must watch it. */
 static void conn_watch_partial(struct conn *cn) {
-    ms by = cn->active + CONN_STALL_MS;
+    ms by = cn->active + CONN_HEAD_MS;
     if (cn->closing == CONN_OPEN && (cn->frame != NULL || cn->head_n > 0) && cn->timer.due > by) {
         shard_timer(cn->set->sh, &cn->timer, by);
     }
@@ -445,13 +447,19 @@ static ms conn_idle_due(const struct conn *cn) {
     return idle <= 0 ? cn->active + 600000 : cn->active + idle;
 }
 
+/* T56: a size is four bytes; a body may take its time, but not for ever. */
+static bool conn_is_slow(const struct conn *cn, ms now) {
+    ms took = now - cn->frame_since;
+    return cn->frame == NULL ? took >= CONN_HEAD_MS : took >= CONN_STALL_MS && (ms)cn->frame_got < took * CONN_BODY_BYTES_PER_MS;
+}
+
 static void conn_on_time(struct timer *t, ms now) {
     struct conn *cn = list_entry(t, struct conn, timer);
     struct conn_set *set = cn->set;
     bool partial = cn->closing == CONN_OPEN && !cn->waiting_admit && (cn->frame != NULL || cn->head_n > 0);
-    if (partial && now - cn->frame_since >= CONN_STALL_MS) {
+    if (partial && conn_is_slow(cn, now)) {
         mark("conn.slow_frame");
-        conn_refuse(cn, "a request was begun and not completed in 30 s");
+        conn_refuse(cn, "a request was begun and comes too slowly: 10 s for its size, then 4 KB/s");
     } else if (!list_empty(&cn->outs) && now - cn->active >= CONN_STALL_MS) {
         mark("conn.slow_reader");
         log_warn("conn.slow", "peer=%s:%u client='%s' reason='replies were not taken for 30 s' action='closed'", cn->peer.host, cn->peer.port, conn_name(cn));

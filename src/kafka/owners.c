@@ -32,7 +32,7 @@ static bool owners_ask(struct owners *o, uint32_t shard, size_t n, bool epochs) 
     size_t at = 0;
     for (size_t i = 0; i < o->parts_n; i++) {
         struct owners_part *p = &o->parts[i];
-        if (p->asked && shard_owner(o->rq->sh, p->want.topic_id, p->want.partition)->index == shard) {
+        if (p->asked && shard_owner(o->rq->sh, p->topic, p->want.partition)->index == shard) {
             a->parts[at] = p->want;
             a->parts[at++].u = p->resp;
         }
@@ -49,7 +49,7 @@ static bool owners_asks(struct owners *o, bool epochs) {
     }
     for (size_t i = 0; i < o->parts_n; i++) {
         if (o->parts[i].asked) {
-            counts[shard_owner(o->rq->sh, o->parts[i].want.topic_id, o->parts[i].want.partition)->index]++;
+            counts[shard_owner(o->rq->sh, o->parts[i].topic, o->parts[i].want.partition)->index]++;
         }
     }
     for (uint32_t s = 0; s < shards; s++) {

@@ -6,6 +6,7 @@
 
 struct owners_part {
     struct offsets_part want;
+    const struct meta_topic *topic;    /* this shard's; looked at before anything is sent */
     void *resp;                        /* the handler's k_..._resp_topic_part */
     bool asked;                        /* false: resp is final already */
 };

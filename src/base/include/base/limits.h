@@ -7,7 +7,7 @@
 #define LIMIT_CONN_OUT_BYTES (8 << 20)            /* unsent reply bytes above which a connection is not read */
 #define LIMIT_CONNS 100000                        /* default of max.connections */
 #define LIMIT_ARENA_BYTES (16 << 20)              /* decoded request, plus what its frame size allows */
-#define LIMIT_ADMIT_BYTES (64 << 20)              /* per shard: admitted frames and their replies; see broker/admit.h */
+#define LIMIT_ADMIT_BYTES (32 << 20)              /* all shards together: admitted frames and their replies; see broker/admit.h */
 #define LIMIT_ADMIT_RESERVE_BYTES (4 << 20)
 #define LIMIT_TAIL_BYTES (16 << 20)               /* per shard: fresh data kept in memory for readers */
 #define LIMIT_TAIL_BLOCK_BYTES (64 << 10)         /* largest block that small batches are copied into */

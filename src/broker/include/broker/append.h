@@ -27,4 +27,4 @@ struct append_ask {
 };
 
 void append_init(struct append_ask *a, void (*done)(struct ask *a));
-void append_send(struct shard *home, struct append_ask *a);
+void append_send(struct shard *home, struct shard *owner, struct append_ask *a);

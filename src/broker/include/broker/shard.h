@@ -57,6 +57,8 @@ ms shard_now(struct shard *sh);                    /* fresh within this poll or 
 ms shard_wall(struct shard *sh);
 void shard_flush_later(struct shard *sh, struct shard_flush *f);       /* no-op when registered already */
 void shard_again(struct shard *sh);                /* another turn soon */
-struct shard *shard_owner(struct shard *sh, uuid topic_id, int32_t partition);
+/* By name, not by id: a topic deleted and created again has its partitions on the same shards, whose write lane then keeps the old directory's removal before the
+ * new one's creation (BR-042). */
+struct shard *shard_owner(struct shard *sh, const struct meta_topic *t, int32_t partition);
 /* Timers: due is monotonic. */
 static inline void shard_timer(struct shard *sh, struct timer *t, ms due) { wheel_set(&sh->wheel, t, due); }
