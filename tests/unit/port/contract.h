@@ -34,9 +34,9 @@ struct contract_rig {
      * each of them was stopped, and free everything. Clients left open are closed without a callback. False: it did not come to
      * an end (nothing left to do, or a minute of simulated time is over). */
     bool (*run)(uint32_t shards, void (*boot)(void *u, struct port **ports, uint32_t shards), void *u);
-    /* From boot, a port's callback or a client's callback. `up` or `down` follows. */
-    struct contract_client *(*connect)(uint16_t port, const struct contract_client_events *ev, void *u);
-    /* From this client's callbacks only. */
+    /* To 127.0.0.1:port, from boot, a port's callback or a client's callback. *ret_c is set before `up` or `down` follows. */
+    void (*connect)(uint16_t port, const struct contract_client_events *ev, void *u, struct contract_client **ret_c);
+    /* From clients' callbacks only. */
     void (*send)(struct contract_client *c, const void *p, size_t n);      /* copied */
     void (*pause)(struct contract_client *c, bool pause);                  /* stop reading, read again */
     void (*close)(struct contract_client *c);                              /* frees; no callback follows */
