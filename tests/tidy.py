@@ -8,7 +8,7 @@ ROOT (default: the checkout this file lies in) and, for what only the linker kno
 names. --partial skips sources whose object is not built yet; without it a missing object is a broken rule, so that a rule is never
 passed for want of looking. --ratchet prints what tests/tidy.ratchet would have to say today, and nothing else. tests/tidy_selftest.py breaks every rule once and sees it reported.
 
-The rules: street (includes, CMake and symbols keep to the one-way street), prefix (a symbol begins with its file's stem), quiet, impure
+The rules: street (includes, CMake and symbols keep to the one-way street), prefix (a symbol begins with its file's stem, or that of the file it continues), quiet, impure
 and malloc (who may call what), globals, word (banned words and their replacement), size (lines and parameters, with a ratchet), alone
 (a header compiles by itself), head (what a file opens with), system (uv.h and pthread.h), readme, dead (a header nobody includes).
 """
@@ -508,12 +508,20 @@ def check_symbols(tree, units):
             check_call(tree, u, name, owners.get(name))
 
 
+def stems_of(tree, source):
+    """The prefixes a file's symbols may have: its stem, or that of the file beside it which it continues (plog_read.c continues plog.c)."""
+    words = stem_of(source).split("_")
+    parts = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
+    beside = {stem_of(p.name) for p in (tree.root / source).parent.glob("*.c")}
+    return [p for p in parts if p in beside]
+
+
 def check_prefix(tree, unit, symbols):
     if unit.generated:
         return
-    stem = stem_of(unit.source)
+    stem, stems = stem_of(unit.source), tuple(stems_of(tree, unit.source))
     for name in sorted(symbols.defined):
-        if not name.startswith(stem) and not (unit.room == "app" and name == "main"):
+        if not name.startswith(stems) and not (unit.room == "app" and name == "main"):
             tree.report(unit.source, line_of(tree, unit.source, name), "prefix", f"{name} must begin with {stem}_, its file's name")
 
 

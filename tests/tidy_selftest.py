@@ -80,6 +80,9 @@ CASES = {
     # symbols
     "foreign_prefix": (with_body(WORD, "int sentence(void);\nint sentence(void) {\n    return 0;\n}\n"), [(WORD, "prefix")]),
     "number_is_not_the_stem": (with_body(FETCH, "int produce_run(void);\nint produce_run(void) {\n    return 0;\n}\n"), [(FETCH, "prefix")]),
+    "file_that_continues_another": ({"src/store/plog_read.c": HEAD + "int plog_tail(void);\nint plog_tail(void) {\n    return 0;\n}\n"}, []),
+    "file_that_continues_nothing": ({"src/store/page_read.c": HEAD + "int page_tail(void);\nint page_tail(void) {\n    return 0;\n}\n"},
+                                    [("src/store/page_read.c", "prefix")]),
     "clock_in_a_quiet_room": (with_body(LEASE, "#include <time.h>\nlong lease_at(void);\nlong lease_at(void) {\n    return time(0);\n}\n"),
                               [(LEASE, "quiet")]),
     "unlisted_call_in_a_quiet_room": (with_body(LEASE, "#include <stdio.h>\nvoid lease_say(int c);\nvoid lease_say(int c) {\n    putc(c, stdout);\n}\n"),
