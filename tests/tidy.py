@@ -6,11 +6,13 @@
 Prints one line per broken rule, `path:line: [rule] what, and what to do instead`, and exits 1 if there is one. Reads the sources below
 ROOT (default: the checkout this file lies in) and, for what only the linker knows, the objects that BUILD_DIR/compile_commands.json
 names. --partial skips sources whose object is not built yet; without it a missing object is a broken rule, so that a rule is never
-passed for want of looking. --ratchet prints what tests/tidy.ratchet would have to say today, and nothing else. tests/tidy_selftest.py breaks every rule once and sees it reported.
+passed for want of looking. --ratchet prints what tests/tidy.ratchet would have to say today, and nothing else.
+tests/tidy_selftest.py breaks every rule once and sees it reported.
 
-The rules: street (includes, CMake and symbols keep to the one-way street), prefix (a symbol begins with its file's stem, or that of the file it continues), quiet, impure
-and malloc (who may call what), globals, word (banned words and their replacement), size (lines and parameters, with a ratchet), alone
-(a header compiles by itself), head (what a file opens with), system (uv.h and pthread.h), readme, dead (a header nobody includes).
+The rules: street (includes, CMake and symbols keep to the one-way street), prefix (a symbol begins with its file's stem, or that of the
+file it continues), quiet, impure and malloc (who may call what), globals, word (banned words and their replacement), size (lines and
+parameters, with a ratchet), alone (a header compiles by itself), head (what a file opens with), system (uv.h and pthread.h), readme, dead
+(a header nobody includes), built (nothing is passed over).
 """
 import argparse
 import concurrent.futures
