@@ -53,7 +53,14 @@ static void logout_line(void *u, enum log_level level, const char *event, const 
     (void)did;                                     /* nobody left to tell */
 }
 
+static ms logout_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (ms)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void logout_open(enum log_level least, bool json) {
     logout_json = json;
+    log_clock(logout_now);                         /* without it there would be no rate limit */
     log_default(logout_line, NULL, least);
 }

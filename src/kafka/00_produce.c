@@ -20,6 +20,14 @@ struct produce_part {
     bool sent;
 };
 
+/* One batch as it was found. */
+struct produce_batch {
+    span bytes;                        /* in the frame */
+    struct batch_head head;
+    struct batch_facts facts;
+    const char *why;                   /* what is wrong, static storage */
+};
+
 struct produce_work {
     struct k_produce_resp resp;
     size_t left;                       /* asks that are out */
@@ -65,106 +73,104 @@ static void produce_done(struct ask *ask) {
 }
 
 /* S5.13, S5.14. */
-static err produce_check_time(const struct rq *rq, const struct topicconf *conf, const struct batch_head *h, const struct batch_facts *f, const char **why) {
+static err produce_check_time(const struct rq *rq, const struct topicconf *conf, struct produce_batch *b) {
     if (conf->ts_type == TS_LOG_APPEND_TIME) {
         return ERR_OK;
     }
-    if ((h->attributes & BATCH_ATTR_LOG_APPEND_TIME) != 0) {
-        *why = "a producer's batch may not carry broker time (LogAppendTime) on a CreateTime topic";
+    if ((b->head.attributes & BATCH_ATTR_LOG_APPEND_TIME) != 0) {
+        b->why = "a producer's batch may not carry broker time (LogAppendTime) on a CreateTime topic";
         return ERR_BAD_TIMESTAMP;
     }
     ms now = shard_wall(rq->sh);
-    if (f->max_ts_ms >= 0 && conf->ts_after_max != INT64_MAX && f->max_ts_ms - now > conf->ts_after_max) {
-        *why = "a record's timestamp is further ahead than message.timestamp.after.max.ms allows";
+    if (b->facts.max_ts_ms >= 0 && conf->ts_after_max != INT64_MAX && b->facts.max_ts_ms - now > conf->ts_after_max) {
+        b->why = "a record's timestamp is further ahead than message.timestamp.after.max.ms allows";
         return ERR_BAD_TIMESTAMP;
     }
-    if (f->min_ts_ms >= 0 && conf->ts_before_max != INT64_MAX && now - f->min_ts_ms > conf->ts_before_max) {
-        *why = "a record's timestamp is older than message.timestamp.before.max.ms allows";
+    if (b->facts.min_ts_ms >= 0 && conf->ts_before_max != INT64_MAX && now - b->facts.min_ts_ms > conf->ts_before_max) {
+        b->why = "a record's timestamp is older than message.timestamp.before.max.ms allows";
         return ERR_BAD_TIMESTAMP;
     }
     return ERR_OK;
 }
 
 /* The bytes, without a look at the log. */
-static err produce_check(const struct rq *rq, const struct meta_topic *t, span bytes, struct batch_head *h, struct batch_facts *f, const char **why) {
-    if (bytes.n == 0) {
-        *why = "a partition needs exactly one batch";                  /* S5.2, S5.26 */
+static err produce_check(const struct rq *rq, const struct meta_topic *t, struct produce_batch *b) {
+    if (b->bytes.n == 0) {
+        b->why = "a partition needs exactly one batch";                  /* S5.2, S5.26 */
         return ERR_BAD_RECORD;
     }
-    err e = batch_check_facts(bytes, h, f, why);
+    err e = batch_check_facts(b->bytes, &b->head, &b->facts, &b->why);
     if (e != ERR_OK) {
         return e;
     }
-    if (h->bytes > (size_t)t->conf.max_message_bytes) {
-        *why = "the batch is larger than the topic's max.message.bytes";       /* S5.8, BR-052 */
+    if (b->head.bytes > (size_t)t->conf.max_message_bytes) {
+        b->why = "the batch is larger than the topic's max.message.bytes";       /* S5.8, BR-052 */
         return ERR_BATCH_TOO_LARGE;
     }
-    if (batch_codec(h) == CODEC_ZSTD && rq->version < 7) {
-        *why = "zstd needs Produce version 7";                         /* S5.3 */
+    if (batch_codec(&b->head) == CODEC_ZSTD && rq->version < 7) {
+        b->why = "zstd needs Produce version 7";                         /* S5.3 */
         return ERR_BAD_CODEC;
     }
-    if ((h->attributes & BATCH_ATTR_TRANSACTIONAL) != 0) {
-        *why = "transactions are not served yet";
+    if ((b->head.attributes & BATCH_ATTR_TRANSACTIONAL) != 0) {
+        b->why = "transactions are not served yet";
         return ERR_TXN_STATE;
     }
-    return produce_check_time(rq, &t->conf, h, f, why);
+    return produce_check_time(rq, &t->conf, b);
 }
 
 /* S5.15: in a compacted topic every record needs a key; the answer names the first without one. */
-static err produce_check_keys(struct rq *rq, const struct meta_topic *t, const struct batch_facts *f, struct k_produce_resp_topic_part *to, const char **why) {
-    if (!t->conf.cleanup_compact || f->keyless < 0) {
+static err produce_check_keys(struct rq *rq, const struct meta_topic *t, struct produce_batch *b, struct k_produce_resp_topic_part *to) {
+    if (!t->conf.cleanup_compact || b->facts.keyless < 0) {
         return ERR_OK;
     }
     struct k_produce_resp_topic_part_record_error *re = rq_array(rq, 1, sizeof(*re));
     if (re != NULL) {
         k_produce_resp_topic_part_record_error_init(re);
-        re->batch_index = f->keyless;
+        re->batch_index = b->facts.keyless;
         re->message = SPAN_LIT("a compacted topic needs a key in every record");
         to->record_errors = re;
         to->record_errors_n = 1;
     }
-    *why = "a compacted topic needs a key in every record";
+    b->why = "a compacted topic needs a key in every record";
     return ERR_BAD_RECORD;
 }
 
-static void produce_send(struct rq *rq, struct produce_part *p, const struct meta_topic *t, int32_t index, span bytes, const struct batch_head *h) {
+static void produce_send(struct rq *rq, struct produce_part *p, const struct meta_topic *t, const struct produce_batch *b) {
     const struct k_produce_req *q = rq->body;
     struct produce_work *w = rq->work;
     append_init(&p->ask, produce_done);
     p->rq = rq;
     p->ask.topic_id = t->id;
-    p->ask.partition = index;
+    p->ask.partition = p->resp->index;
     p->ask.acks = q->acks;
     p->ask.timeout = q->timeout_ms < 0 ? 0 : q->timeout_ms;
     p->ask.log_append_time = t->conf.ts_type == TS_LOG_APPEND_TIME;
     p->ask.chunk = rq->frame;
-    p->ask.batch = bytes;
-    p->ask.head = *h;
+    p->ask.batch = b->bytes;
+    p->ask.head = b->head;
     w->left++;
-    append_send(rq->sh, shard_owner(rq->sh, t, index), &p->ask);
+    append_send(rq->sh, shard_owner(rq->sh, t, p->resp->index), &p->ask);
 }
 
 static void produce_part_run(struct rq *rq, const struct meta_topic *t, const struct k_produce_req_topic_part *from, struct produce_part *p,
                              struct k_produce_resp_topic_part *to) {
-    const char *why = NULL;
-    struct batch_head h;
-    struct batch_facts f;
+    struct produce_batch b = {.bytes = from->records};
     p->resp = to;
     if (from->index < 0 || from->index >= t->parts_n) {
         produce_refuse(rq, to, ERR_NO_TOPIC, NULL);
         return;
     }
-    err e = produce_check(rq, t, from->records, &h, &f, &why);
-    e = e == ERR_OK ? produce_check_keys(rq, t, &f, to, &why) : e;
+    err e = produce_check(rq, t, &b);
+    e = e == ERR_OK ? produce_check_keys(rq, t, &b, to) : e;
     if (e != ERR_OK) {
-        produce_refuse(rq, to, e, why);
+        produce_refuse(rq, to, e, b.why);
         return;
     }
-    if (f.walked && t->conf.ts_type == TS_CREATE_TIME && f.max_ts_ms != h.max_ts_ms) {        /* S5.11 */
-        batch_stamp_max_ts(rq->frame->data + (from->records.p - rq->frame->data), from->records.n, f.max_ts_ms);
-        h.max_ts_ms = f.max_ts_ms;
+    if (b.facts.walked && t->conf.ts_type == TS_CREATE_TIME && b.facts.max_ts_ms != b.head.max_ts_ms) {        /* S5.11 */
+        batch_stamp_max_ts(rq->frame->data + (b.bytes.p - rq->frame->data), b.bytes.n, b.facts.max_ts_ms);
+        b.head.max_ts_ms = b.facts.max_ts_ms;
     }
-    produce_send(rq, p, t, from->index, from->records, &h);
+    produce_send(rq, p, t, &b);
 }
 
 /* Why no partition of this topic can be written, or OK. */

@@ -65,14 +65,21 @@ static err list_offsets_judge(const struct rq *rq, const struct k_list_offsets_r
     return list_offsets_knows(rq->version, from->partitions[i].timestamp) ? ERR_OK : ERR_BAD_VERSION;
 }
 
-static void list_offsets_part(struct rq *rq, const struct k_list_offsets_req_topic *from, int32_t i, const struct meta_topic *t, err e,
-                              struct k_list_offsets_resp_topic_part *to) {
+struct list_offsets_topic {
+    const struct k_list_offsets_req_topic *from;
+    const struct meta_topic *topic;    /* NULL: e says why */
+    err e;
+};
+
+static void list_offsets_part(struct rq *rq, const struct list_offsets_topic *lt, int32_t i, struct k_list_offsets_resp_topic_part *to) {
+    const struct k_list_offsets_req_topic *from = lt->from;
+    const struct meta_topic *t = lt->topic;
     const struct k_list_offsets_req *q = rq->body;
     struct list_offsets_work *w = rq->work;
     const struct k_list_offsets_req_topic_part *fp = &from->partitions[i];
     k_list_offsets_resp_topic_part_init(to);
     to->index = fp->index;
-    e = list_offsets_judge(rq, from, i, t, e);
+    err e = list_offsets_judge(rq, from, i, t, lt->e);
     to->error_code = errmap_code(e);
     if (e != ERR_OK) {
         return;
@@ -92,7 +99,7 @@ static void list_offsets_part(struct rq *rq, const struct k_list_offsets_req_top
     };
 }
 
-static bool list_offsets_topic(struct rq *rq, const struct k_list_offsets_req_topic *from, struct k_list_offsets_resp_topic *to) {
+static bool list_offsets_topic_run(struct rq *rq, const struct k_list_offsets_req_topic *from, struct k_list_offsets_resp_topic *to) {
     err e = ERR_OK;
     struct meta_topic *t = NULL;
     if (rq_allow(rq, ALLOW_DESCRIBE, ALLOW_TOPIC, from->name)) {
@@ -107,8 +114,9 @@ static bool list_offsets_topic(struct rq *rq, const struct k_list_offsets_req_to
     if (to->partitions == NULL) {
         return false;
     }
+    struct list_offsets_topic lt = {from, t, e};
     for (size_t i = 0; i < n; i++) {
-        list_offsets_part(rq, from, (int32_t)i, t, e, &to->partitions[i]);
+        list_offsets_part(rq, &lt, (int32_t)i, &to->partitions[i]);
     }
     to->partitions_n = (int32_t)n;
     return true;
@@ -131,7 +139,7 @@ void list_offsets_run(struct rq *rq) {
         w->owners = (struct owners){.rq = rq, .parts = parts, .fill = list_offsets_fill, .answer = &w->resp};
     }
     for (size_t i = 0; i < topics_n && ok; i++) {
-        ok = list_offsets_topic(rq, &q->topics[i], &topics[w->resp.topics_n++]);
+        ok = list_offsets_topic_run(rq, &q->topics[i], &topics[w->resp.topics_n++]);
     }
     if (!ok) {
         rq_fail(rq, ERR_NOMEM);

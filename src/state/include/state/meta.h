@@ -5,6 +5,8 @@
  * partition epoch change; topic removal; producer-id block. A propose is one frame of records, applied whole. */
 #pragma once
 
+#include "base/arena.h"
+#include "base/arena.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/uuid.h"
@@ -67,9 +69,10 @@ struct meta_create {
     uuid id;                                   /* fresh, from the port's secret source */
     int32_t num_partitions_default;
     bool has_manual;
+    bool system;                               /* the broker itself asks: names of internal topics are allowed (BR-050) */
 };
-/* The rules of CreateTopics (S4.1–4.8, 4.10): BAD_TOPIC, TOPIC_EXISTS, BAD_PARTITIONS, BAD_REPLICATION, BAD_ASSIGNMENT, BAD_SETTING, BAD_REQUEST, LIMIT; one line in
- * ret_why. *ret_partitions is what it would have. */
+/* The rules of CreateTopics (S4.1–4.8, 4.10): BAD_TOPIC, TOPIC_EXISTS, BAD_PARTITIONS, BAD_REPLICATION, BAD_ASSIGNMENT, BAD_SETTING, BAD_REQUEST, LIMIT, NOMEM;
+ * one line in ret_why. *ret_partitions is what it would have. Twice the same name in one request (S4.4) is the caller's to see. */
 err meta_decide_create(const struct meta *m, const struct meta_create *in, struct str *ret_frame, int32_t *ret_partitions, char *ret_why, size_t cap);
 err meta_decide_delete(const struct meta *m, const struct meta_topic *t, struct str *ret_frame);
 err meta_decide_epoch(const struct meta *m, const struct meta_topic *t, int32_t partition, struct str *ret_frame);       /* leader epoch + 1 */
@@ -77,8 +80,10 @@ err meta_decide_format(uuid cluster_id, int32_t node_id, struct str *ret_frame);
 err meta_decide_producer_block(const struct meta *m, int64_t n, struct str *ret_frame);
 /* S4.1; also for auto-creation. */
 bool meta_topic_name_ok(span name);
+bool meta_topic_name_is_internal(span name);   /* S3.15 */
 
-/* ---- apply: the only writer; total over frames that decide made. DAMAGED on nonsense (a stored frame of another or newer version: NEWER) ---- */
+/* ---- apply: the only writer; total over frames that decide made. DAMAGED on nonsense (a stored frame of another or newer version: NEWER), NOMEM. The
+ * record that failed changed nothing; each decide makes one record, but for the format. The first broker record sets node_id if it is -1 ---- */
 err meta_apply(struct meta *m, span frame);
-/* The whole state as frames, for a snapshot. */
+/* The whole state as one frame, for a snapshot: applied to a new meta it gives an equal one. NOMEM, LIMIT. */
 err meta_snapshot(const struct meta *m, struct str *ret_frames);
