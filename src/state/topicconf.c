@@ -15,6 +15,7 @@ struct topicconf_field {
     void (*set)(struct topicconf *t, const struct conf_key *k, span value);
 };
 
+/* The texts have passed conf_value_check. */
 static int64_t number(const struct conf_key *k, span value) {
     int64_t v = 0;
     char why[200];
@@ -119,7 +120,8 @@ void topicconf_overlay(struct topicconf *t, const struct topicconf_entry *e, siz
     for (size_t i = 0; i < n; i++) {
         for (size_t f = 0; f < FIELDS_N; f++) {
             const struct conf_key *k = span_eq_str(e[i].name, fields[f].name) ? conf_key_find(e[i].name, CONF_TOPIC) : NULL;
-            if (k != NULL) {
+            char why[200];
+            if (k != NULL && conf_value_check(k, e[i].value, why, sizeof why) == ERR_OK) {
                 fields[f].set(t, k, e[i].value);
             }
         }

@@ -26,9 +26,9 @@ struct topicconf_entry {
 
 /* Broker-wide defaults from c (log.segment.bytes, log.message.timestamp.type, …). */
 void topicconf_defaults(const struct conf *c, struct topicconf *ret);
-/* Overlay. Entries must have passed topicconf_check. */
+/* Overlay. Entries have passed topicconf_check; one that a stored log holds and this version would refuse is left out. */
 void topicconf_overlay(struct topicconf *t, const struct topicconf_entry *e, size_t n);
-/* S4.7: BAD_SETTING with one line naming the key. */
+/* S4.7: BAD_SETTING with one line naming the key. A null value is refused. */
 err topicconf_check(const struct topicconf_entry *e, size_t n, char *ret_why, size_t cap);
 /* Effective value as text of a topic key, for CreateTopics answers (S4.9): own entry, else the broker's default. *ret_own says which. */
 const char *topicconf_value(const struct conf *c, const struct topicconf_entry *e, size_t n, const struct conf_key *k, bool *ret_own, char *buf, size_t cap);
