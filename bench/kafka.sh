@@ -11,7 +11,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 jars=$root/build/compat/kafka-$KAFKA_VERSION
 
 props() { # props DIR PORT
-    local controller=$(($2 + 1))
+    local controller
+    controller=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     cat <<END
 process.roles=broker,controller
 node.id=1

@@ -22,7 +22,7 @@ PERIGEE = pathlib.Path(os.environ.get("PERIGEE", ROOT / "build/release/perigee")
 
 def tools():
     """Where the bench programs are: beside perigee, or built here alone."""
-    for place in (os.environ.get("BENCH_BUILD"), ROOT / "build/release/bench", ROOT / "build/bench"):
+    for place in (os.environ.get("BENCH_BUILD"), ROOT / "build/release/bench"):
         if place and (pathlib.Path(place) / "gen").exists():
             return pathlib.Path(place)
     out = ROOT / "build/bench"
@@ -157,8 +157,8 @@ def machine():
     """One line of facts for a result file; no host name, no path."""
     model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
     mem = int(open("/proc/meminfo").readline().split()[1]) // 1048576
-    fs = subprocess.run(["stat", "-f", "-c", "%T", os.environ.get("BENCH_DIR", tempfile.gettempdir())], capture_output=True,
-                        text=True, check=False).stdout.strip()
+    fs = subprocess.run(["df", "--output=fstype", os.environ.get("BENCH_DIR", tempfile.gettempdir())], capture_output=True,
+                        text=True, check=False).stdout.split()[-1]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
                             check=False).stdout.strip()
     return f"{os.cpu_count()} cores ({model}), {mem} GiB, Linux {os.uname().release.split('-')[0]}, {fs}, commit {commit}"
