@@ -12,7 +12,8 @@
 #define RD_STRING_MAX INT16_MAX          /* also in flexible versions, where the length could say more */
 
 void rd_init(struct rd *r, span bytes, struct arena *a) {
-    *r = (struct rd){.p = bytes.p, .end = bytes.p + bytes.n, .arena = a};
+    span s = span_is_null(bytes) ? SPAN_LIT("") : bytes;
+    *r = (struct rd){.p = s.p, .end = s.p + s.n, .arena = a};
 }
 
 err rd_status(const struct rd *r) {

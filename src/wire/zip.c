@@ -1,13 +1,16 @@
 /* The codecs of a record batch, by number.
  *
  * Happy path: one call down.
- * Failure modes: a number that names no codec is CORRUPT.
+ * Failure modes: a number that names no codec is CORRUPT, and so is nothing at all: every codec's empty stream has bytes.
  * Runs on: any. */
 #include "wire/zip.h"
 
 #include "zip_codec.h"
 
 err zip_unpack(enum batch_codec codec, span in, size_t max, struct arena *a, span *ret_out) {
+    if (in.n == 0 && codec != CODEC_NONE) {
+        return ERR_CORRUPT;
+    }
     switch (codec) {
     case CODEC_NONE:
         *ret_out = in;

@@ -62,7 +62,7 @@ err zip_snappy_unpack(span in, size_t max, struct arena *a, span *ret_out) {
     bool xerial = is_xerial(in);
     span rest = xerial ? span_of(in.p + XERIAL_HEAD_BYTES, in.n - XERIAL_HEAD_BYTES) : in;
     size_t total;
-    err e = in.n == 0 ? ERR_CORRUPT : total_bytes(rest, xerial, max, &total);
+    err e = total_bytes(rest, xerial, max, &total);
     if (e) {
         return e;
     }

@@ -21,7 +21,10 @@
 #define CODECS (CODEC_ZSTD + 1)
 #define BYTES(...) ((span){(const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})})
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define PEAK_IS_OURS 0                           /* sanitizers keep freed memory */
 #else
 #define PEAK_IS_OURS 1
