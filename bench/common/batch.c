@@ -20,8 +20,7 @@
 static const uint8_t batch_mark[8] = {'p', 'g', 'b', 'e', 'n', 'c', 'h', '1'};
 
 /* The raw CRC register: no inversion at either end. */
-static uint32_t batch_register(uint32_t init, const uint8_t *p, size_t n)
-{
+static uint32_t batch_register(uint32_t init, const uint8_t *p, size_t n) {
     while (n > 0) {
         size_t step = n < (1u << 30) ? n : 1u << 30;
         init = crc32_iscsi((unsigned char *)(uintptr_t)p, (int)step, init);
@@ -31,13 +30,11 @@ static uint32_t batch_register(uint32_t init, const uint8_t *p, size_t n)
     return init;
 }
 
-uint32_t batch_crc32c(const uint8_t *p, size_t n)
-{
+uint32_t batch_crc32c(const uint8_t *p, size_t n) {
     return ~batch_register(~0u, p, n);
 }
 
-static void batch_varint(struct kbuf *b, int64_t v)
-{
+static void batch_varint(struct kbuf *b, int64_t v) {
     uint64_t z = ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
     while (z >= 0x80) {
         kbuf_i8(b, (int8_t)(uint8_t)(z | 0x80));
@@ -46,8 +43,7 @@ static void batch_varint(struct kbuf *b, int64_t v)
     kbuf_i8(b, (int8_t)(uint8_t)z);
 }
 
-static size_t batch_varint_size(int64_t v)
-{
+static size_t batch_varint_size(int64_t v) {
     uint64_t z = ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
     size_t n = 1;
     while (z >= 0x80) {
@@ -57,8 +53,7 @@ static size_t batch_varint_size(int64_t v)
     return n;
 }
 
-static uint64_t batch_noise(uint64_t *state)
-{
+static uint64_t batch_noise(uint64_t *state) {
     uint64_t x = *state;
     x ^= x << 13;
     x ^= x >> 7;
@@ -67,14 +62,13 @@ static uint64_t batch_noise(uint64_t *state)
 }
 
 /* One record: no key, no headers. Returns where its value starts. */
-static size_t batch_record(struct kbuf *b, int64_t delta, size_t value_bytes, uint64_t *noise)
-{
+static size_t batch_record(struct kbuf *b, int64_t delta, size_t value_bytes, uint64_t *noise) {
     size_t body = 1 + 1 + batch_varint_size(delta) + 1 + batch_varint_size((int64_t)value_bytes) + value_bytes + 1;
     batch_varint(b, (int64_t)body);
-    kbuf_i8(b, 0);                        /* attributes */
-    batch_varint(b, 0);                   /* timestamp delta */
+    kbuf_i8(b, 0);      /* attributes */
+    batch_varint(b, 0); /* timestamp delta */
     batch_varint(b, delta);
-    batch_varint(b, -1);                  /* no key */
+    batch_varint(b, -1); /* no key */
     batch_varint(b, (int64_t)value_bytes);
     size_t at = b->len;
     for (size_t left = value_bytes; left > 0;) {
@@ -83,21 +77,20 @@ static size_t batch_record(struct kbuf *b, int64_t delta, size_t value_bytes, ui
         kbuf_raw(b, &word, n);
         left -= n;
     }
-    batch_varint(b, 0);                   /* no headers */
+    batch_varint(b, 0); /* no headers */
     return at;
 }
 
-static void batch_head(struct kbuf *b, uint32_t records)
-{
+static void batch_head(struct kbuf *b, uint32_t records) {
     struct timespec ts;
     clock_gettime(CLOCK_REALTIME, &ts);
     int64_t ms = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-    kbuf_i64(b, 0);                       /* base offset */
-    kbuf_i32(b, 0);                       /* length, patched below */
-    kbuf_i32(b, -1);                      /* leader epoch */
-    kbuf_i8(b, 2);                        /* magic */
-    kbuf_i32(b, 0);                       /* crc, patched per send */
-    kbuf_i16(b, 0);                       /* attributes: plain, CreateTime */
+    kbuf_i64(b, 0);  /* base offset */
+    kbuf_i32(b, 0);  /* length, patched below */
+    kbuf_i32(b, -1); /* leader epoch */
+    kbuf_i8(b, 2);   /* magic */
+    kbuf_i32(b, 0);  /* crc, patched per send */
+    kbuf_i16(b, 0);  /* attributes: plain, CreateTime */
     kbuf_i32(b, (int32_t)(records - 1));
     kbuf_i64(b, ms);
     kbuf_i64(b, ms);
@@ -108,8 +101,7 @@ static void batch_head(struct kbuf *b, uint32_t records)
 }
 
 /* Column i of the matrix: the register 1 << i after as many zero bytes as the shared part has. */
-static void batch_shift_init(struct batch_template *t)
-{
+static void batch_shift_init(struct batch_template *t) {
     size_t n = t->size - t->prefix;
     uint8_t *zeros = die_alloc(n, 1);
     for (unsigned i = 0; i < 32; i++) {
@@ -118,8 +110,7 @@ static void batch_shift_init(struct batch_template *t)
     free(zeros);
 }
 
-void batch_template_init(struct batch_template *t, uint32_t records, size_t value_bytes, uint64_t seed)
-{
+void batch_template_init(struct batch_template *t, uint32_t records, size_t value_bytes, uint64_t seed) {
     if (records == 0 || value_bytes < BATCH_VALUE_MIN) {
         die("a batch needs a record of at least %d bytes", BATCH_VALUE_MIN);
     }
@@ -140,15 +131,13 @@ void batch_template_init(struct batch_template *t, uint32_t records, size_t valu
     batch_shift_init(t);
 }
 
-void batch_template_done(struct batch_template *t)
-{
+void batch_template_done(struct batch_template *t) {
     free(t->bytes);
     *t = (struct batch_template){0};
 }
 
 uint32_t batch_stamp(const struct batch_template *t, const struct batch_producer *who, uint64_t stamp,
-                     uint8_t *ret_prefix)
-{
+                     uint8_t *ret_prefix) {
     memcpy(ret_prefix, t->bytes, t->prefix);
     kbuf_put64(ret_prefix + BATCH_AT_PRODUCER, (uint64_t)who->id);
     kbuf_put16(ret_prefix + BATCH_AT_PRODUCER_EPOCH, (uint16_t)who->epoch);
@@ -163,8 +152,7 @@ uint32_t batch_stamp(const struct batch_template *t, const struct batch_producer
     return ~after;
 }
 
-bool batch_next(const uint8_t *p, size_t n, struct batch_view *ret_batch, bool *ret_bad)
-{
+bool batch_next(const uint8_t *p, size_t n, struct batch_view *ret_batch, bool *ret_bad) {
     *ret_bad = false;
     if (n < BATCH_HEAD) {
         return false;
@@ -191,14 +179,13 @@ bool batch_next(const uint8_t *p, size_t n, struct batch_view *ret_batch, bool *
     return true;
 }
 
-uint64_t batch_stamp_of(const struct batch_view *b)
-{
+uint64_t batch_stamp_of(const struct batch_view *b) {
     struct kread r = kread_of(b->p + BATCH_HEAD, b->size - BATCH_HEAD);
-    (void)kread_varint(&r);               /* record length */
-    (void)kread_i8(&r);                   /* attributes */
-    (void)kread_varint(&r);               /* timestamp delta */
-    (void)kread_varint(&r);               /* offset delta */
-    (void)kread_varint(&r);               /* key length: none */
+    (void)kread_varint(&r); /* record length */
+    (void)kread_i8(&r);     /* attributes */
+    (void)kread_varint(&r); /* timestamp delta */
+    (void)kread_varint(&r); /* offset delta */
+    (void)kread_varint(&r); /* key length: none */
     int64_t value = kread_varint(&r);
     if (r.bad || value < BATCH_VALUE_MIN || (size_t)(r.end - r.p) < BATCH_VALUE_MIN ||
         memcmp(r.p + 8, batch_mark, sizeof batch_mark) != 0) {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum {
-    BATCH_HEAD = 61,          /* bytes before the first record */
+    BATCH_HEAD = 61, /* bytes before the first record */
     BATCH_AT_LENGTH = 8,
     BATCH_AT_EPOCH = 12,
     BATCH_AT_MAGIC = 16,
@@ -17,17 +17,17 @@ enum {
     BATCH_AT_PRODUCER_EPOCH = 51,
     BATCH_AT_SEQUENCE = 53,
     BATCH_AT_COUNT = 57,
-    BATCH_PREFIX_MAX = 112,   /* head, first record's head, stamp */
-    BATCH_VALUE_MIN = 16,     /* stamp and mark */
+    BATCH_PREFIX_MAX = 112, /* head, first record's head, stamp */
+    BATCH_VALUE_MIN = 16,   /* stamp and mark */
 };
 
-/* One pre-encoded batch. bytes[0..prefix) is copied and patched per send, bytes[prefix..size) is shared by all sends. */
+/* One pre-encoded batch: bytes[0..prefix) is copied and patched per send, bytes[prefix..size) shared by all sends. */
 struct batch_template {
     uint8_t *bytes;
     size_t size, prefix;
     uint32_t records;
-    uint32_t body_crc;        /* CRC register of the shared part, started from 0 */
-    uint32_t shift[32];       /* what the shared part's length does to each bit of the register before it */
+    uint32_t body_crc;  /* CRC register of the shared part, started from 0 */
+    uint32_t shift[32]; /* what the shared part's length does to each bit of the register before it */
 };
 
 /* Who sends: -1, -1, -1 unless idempotent. */

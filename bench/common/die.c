@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void die(const char *fmt, ...)
-{
+void die(const char *fmt, ...) {
     int e = errno;
     va_list ap;
     va_start(ap, fmt);
@@ -24,8 +23,7 @@ void die(const char *fmt, ...)
     exit(1);
 }
 
-void *die_alloc(size_t n, size_t size)
-{
+void *die_alloc(size_t n, size_t size) {
     void *p = calloc(n ? n : 1, size ? size : 1);
     if (!p) {
         die("out of memory: %zu x %zu bytes", n, size);

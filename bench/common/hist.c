@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-static unsigned hist_index(uint64_t v)
-{
+static unsigned hist_index(uint64_t v) {
     if (v < (1u << HIST_SUB_BITS)) {
         return (unsigned)v;
     }
@@ -18,8 +17,7 @@ static unsigned hist_index(uint64_t v)
     return ((shift + 1) << HIST_SUB_BITS) + (unsigned)((v >> shift) & ((1u << HIST_SUB_BITS) - 1));
 }
 
-static uint64_t hist_upper(unsigned i)
-{
+static uint64_t hist_upper(unsigned i) {
     unsigned group = i >> HIST_SUB_BITS;
     uint64_t sub = i & ((1u << HIST_SUB_BITS) - 1);
     if (group == 0) {
@@ -29,21 +27,18 @@ static uint64_t hist_upper(unsigned i)
     return (((1ull << HIST_SUB_BITS) + sub + 1) << shift) - 1;
 }
 
-void hist_clear(struct hist *h)
-{
+void hist_clear(struct hist *h) {
     memset(h, 0, sizeof *h);
 }
 
-void hist_add(struct hist *h, uint64_t value)
-{
+void hist_add(struct hist *h, uint64_t value) {
     h->bucket[hist_index(value)]++;
     h->count++;
     h->sum += value;
     h->max = value > h->max ? value : h->max;
 }
 
-void hist_merge(struct hist *h, const struct hist *from)
-{
+void hist_merge(struct hist *h, const struct hist *from) {
     for (unsigned i = 0; i < HIST_BUCKETS; i++) {
         h->bucket[i] += from->bucket[i];
     }
@@ -52,8 +47,7 @@ void hist_merge(struct hist *h, const struct hist *from)
     h->max = from->max > h->max ? from->max : h->max;
 }
 
-uint64_t hist_quantile(const struct hist *h, double q)
-{
+uint64_t hist_quantile(const struct hist *h, double q) {
     uint64_t want = (uint64_t)((double)h->count * q), seen = 0;
     for (unsigned i = 0; i < HIST_BUCKETS; i++) {
         seen += h->bucket[i];

@@ -19,7 +19,7 @@ void kbuf_i8(struct kbuf *b, int8_t v);
 void kbuf_i16(struct kbuf *b, int16_t v);
 void kbuf_i32(struct kbuf *b, int32_t v);
 void kbuf_i64(struct kbuf *b, int64_t v);
-void kbuf_str(struct kbuf *b, const char *s);           /* int16 length; NULL writes the null string */
+void kbuf_str(struct kbuf *b, const char *s); /* int16 length; NULL writes the null string */
 void kbuf_raw(struct kbuf *b, const void *p, size_t n);
 
 /* Starts a request frame: int32 length (patched by kbuf_end), request header v1 with client id "bench". */
@@ -45,10 +45,10 @@ int8_t kread_i8(struct kread *r);
 int16_t kread_i16(struct kread *r);
 int32_t kread_i32(struct kread *r);
 int64_t kread_i64(struct kread *r);
-struct kspan kread_str(struct kread *r);               /* int16 length; null and empty both give n = 0 */
-struct kspan kread_bytes(struct kread *r);             /* int32 length */
+struct kspan kread_str(struct kread *r);   /* int16 length; null and empty both give n = 0 */
+struct kspan kread_bytes(struct kread *r); /* int32 length */
 void kread_skip(struct kread *r, size_t n);
-int64_t kread_varint(struct kread *r);                 /* zigzag */
+int64_t kread_varint(struct kread *r); /* zigzag */
 
 /* Big-endian at a place. */
 uint16_t kbuf_get16(const uint8_t *p);

@@ -27,10 +27,32 @@ static const char conf_usage[] =
     "  --broker-pid PID --label TEXT --report S\n";
 
 enum {
-    OPT_BROKER = 1, OPT_MODE, OPT_TOPIC, OPT_PARTITIONS, OPT_CREATE, OPT_DELETE, OPT_CONFIG, OPT_CONNECTIONS,
-    OPT_DEPTH, OPT_RECORD, OPT_BATCH, OPT_PER_REQUEST, OPT_ACKS, OPT_IDEMPOTENT, OPT_RATE, OPT_WARMUP,
-    OPT_DURATION, OPT_TOTAL, OPT_FETCH_CONNECTIONS, OPT_FETCH_BYTES, OPT_FETCH_PART_BYTES, OPT_FETCH_WAIT,
-    OPT_VERIFY, OPT_PID, OPT_LABEL, OPT_REPORT,
+    OPT_BROKER = 1,
+    OPT_MODE,
+    OPT_TOPIC,
+    OPT_PARTITIONS,
+    OPT_CREATE,
+    OPT_DELETE,
+    OPT_CONFIG,
+    OPT_CONNECTIONS,
+    OPT_DEPTH,
+    OPT_RECORD,
+    OPT_BATCH,
+    OPT_PER_REQUEST,
+    OPT_ACKS,
+    OPT_IDEMPOTENT,
+    OPT_RATE,
+    OPT_WARMUP,
+    OPT_DURATION,
+    OPT_TOTAL,
+    OPT_FETCH_CONNECTIONS,
+    OPT_FETCH_BYTES,
+    OPT_FETCH_PART_BYTES,
+    OPT_FETCH_WAIT,
+    OPT_VERIFY,
+    OPT_PID,
+    OPT_LABEL,
+    OPT_REPORT,
 };
 
 static const struct option conf_options[] = {
@@ -65,19 +87,16 @@ static const struct option conf_options[] = {
 
 static const char *const conf_modes[] = {"produce", "fetch", "e2e", "verify", "idle", "nothing"};
 
-const char *conf_mode_name(enum conf_mode mode)
-{
+const char *conf_mode_name(enum conf_mode mode) {
     return conf_modes[mode];
 }
 
-__attribute__((noreturn)) static void conf_fail(const char *what)
-{
+__attribute__((noreturn)) static void conf_fail(const char *what) {
     fprintf(stderr, "gen: %s\n%s", what, conf_usage);
     exit(2);
 }
 
-static double conf_number(const char *s, double min, double max)
-{
+static double conf_number(const char *s, double min, double max) {
     char *end = NULL;
     double v = strtod(s, &end);
     if (!end || *end || end == s || v < min || v > max) {
@@ -87,8 +106,7 @@ static double conf_number(const char *s, double min, double max)
     return v;
 }
 
-static void conf_broker(struct conf *cf, const char *s)
-{
+static void conf_broker(struct conf *cf, const char *s) {
     const char *colon = strrchr(s, ':');
     if (!colon || colon == s || (size_t)(colon - s) >= sizeof cf->host) {
         conf_fail("--broker wants HOST:PORT");
@@ -98,8 +116,7 @@ static void conf_broker(struct conf *cf, const char *s)
     cf->port = (uint16_t)conf_number(colon + 1, 1, 65535);
 }
 
-static void conf_mode_set(struct conf *cf, const char *s)
-{
+static void conf_mode_set(struct conf *cf, const char *s) {
     for (unsigned i = 0; i < sizeof conf_modes / sizeof conf_modes[0]; i++) {
         if (strcmp(conf_modes[i], s) == 0) {
             cf->mode = (enum conf_mode)i;
@@ -109,8 +126,7 @@ static void conf_mode_set(struct conf *cf, const char *s)
     conf_fail("unknown --mode");
 }
 
-static void conf_setting(struct conf *cf, const char *s)
-{
+static void conf_setting(struct conf *cf, const char *s) {
     if (cf->settings_n == CONF_TOPIC_SETTINGS_MAX || !strchr(s, '=')) {
         conf_fail("--config wants KEY=VALUE, at most 16 times");
     }
@@ -118,16 +134,13 @@ static void conf_setting(struct conf *cf, const char *s)
 }
 
 /* Options about the load. False: not one of them. */
-static bool conf_load(struct conf *cf, int opt, const char *v)
-{
+static bool conf_load(struct conf *cf, int opt, const char *v) {
     switch (opt) {
     case OPT_CONNECTIONS: cf->connections = (unsigned)conf_number(v, 1, CONF_CONNECTIONS_MAX); return true;
     case OPT_DEPTH: cf->depth = (unsigned)conf_number(v, 1, CONF_DEPTH_MAX); return true;
     case OPT_RECORD: cf->record_bytes = (size_t)conf_number(v, BATCH_VALUE_MIN, 64 << 20); return true;
     case OPT_BATCH: cf->batch_bytes = (size_t)conf_number(v, 0, 64 << 20); return true;
-    case OPT_PER_REQUEST:
-        cf->parts_per_request = (unsigned)conf_number(v, 1, CONF_PARTS_PER_REQUEST_MAX);
-        return true;
+    case OPT_PER_REQUEST: cf->parts_per_request = (unsigned)conf_number(v, 1, CONF_PARTS_PER_REQUEST_MAX); return true;
     case OPT_ACKS: cf->acks = (int)conf_number(v, -1, 1); return true;
     case OPT_IDEMPOTENT: cf->idempotent = true; return true;
     case OPT_RATE: cf->rate = conf_number(v, 0, 1e8); return true;
@@ -138,8 +151,7 @@ static bool conf_load(struct conf *cf, int opt, const char *v)
     }
 }
 
-static void conf_option(struct conf *cf, int opt, const char *v)
-{
+static void conf_option(struct conf *cf, int opt, const char *v) {
     if (conf_load(cf, opt, v)) {
         return;
     }
@@ -163,12 +175,24 @@ static void conf_option(struct conf *cf, int opt, const char *v)
     }
 }
 
-void conf_parse(struct conf *cf, int argc, char **argv)
-{
+void conf_parse(struct conf *cf, int argc, char **argv) {
     *cf = (struct conf){
-        .mode = CONF_PRODUCE, .topic = "bench", .label = "", .partitions = 1, .connections = 1, .depth = 4,
-        .fetch_connections = 1, .record_bytes = 1024, .batch_bytes = 65536, .parts_per_request = 1, .acks = 1,
-        .warmup_s = 1, .duration_s = 5, .fetch_bytes = 16 << 20, .fetch_part_bytes = 1 << 20, .fetch_wait_ms = 500,
+        .mode = CONF_PRODUCE,
+        .topic = "bench",
+        .label = "",
+        .partitions = 1,
+        .connections = 1,
+        .depth = 4,
+        .fetch_connections = 1,
+        .record_bytes = 1024,
+        .batch_bytes = 65536,
+        .parts_per_request = 1,
+        .acks = 1,
+        .warmup_s = 1,
+        .duration_s = 5,
+        .fetch_bytes = 16 << 20,
+        .fetch_part_bytes = 1 << 20,
+        .fetch_wait_ms = 500,
     };
     int opt;
     while ((opt = getopt_long(argc, argv, "", conf_options, NULL)) != -1) {

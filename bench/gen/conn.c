@@ -21,30 +21,26 @@
 
 enum { CONN_IN_MIN = 16 << 10, CONN_LARGE = 64 << 10, CONN_EVENTS = 256 };
 
-void conn_open(struct conn *c, const struct conf *cf, int ep)
-{
+void conn_open(struct conn *c, const struct conf *cf, int ep) {
     c->fd = rpc_connect(cf, 30);
     c->ep = ep;
     int flags = fcntl(c->fd, F_GETFL);
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
-    if (flags < 0 || fcntl(c->fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
-        epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &ev) != 0) {
+    if (flags < 0 || fcntl(c->fd, F_SETFL, flags | O_NONBLOCK) != 0 || epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &ev) != 0) {
         die("connection set-up");
     }
     c->in_cap = CONN_IN_MIN;
     c->in = die_alloc(c->in_cap, 1);
 }
 
-void conn_close(struct conn *c)
-{
+void conn_close(struct conn *c) {
     close(c->fd);
     free(c->in);
     c->in = NULL;
 }
 
 /* How much to receive: to the end of a large frame, else whatever fits. Grows the buffer for the frame. */
-static size_t conn_room(struct conn *c)
-{
+static size_t conn_room(struct conn *c) {
     if (c->in_len >= 4) {
         size_t frame = (size_t)kbuf_get32(c->in) + 4;
         if (frame > KBUF_BYTES_MAX) {
@@ -65,8 +61,7 @@ static size_t conn_room(struct conn *c)
     return c->in_cap - c->in_len;
 }
 
-void conn_receive(struct conn *c)
-{
+void conn_receive(struct conn *c) {
     ssize_t r = recv(c->fd, c->in + c->in_len, conn_room(c), 0);
     if (r < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
@@ -90,8 +85,7 @@ void conn_receive(struct conn *c)
     }
 }
 
-void conn_want_write(struct conn *c, bool want)
-{
+void conn_want_write(struct conn *c, bool want) {
     if (c->want_write == want) {
         return;
     }
@@ -102,8 +96,7 @@ void conn_want_write(struct conn *c, bool want)
     c->want_write = want;
 }
 
-void conn_poll(int ep, int timeout_ms)
-{
+void conn_poll(int ep, int timeout_ms) {
     struct epoll_event ev[CONN_EVENTS];
     int n = epoll_wait(ep, ev, CONN_EVENTS, timeout_ms);
     if (n < 0 && errno != EINTR) {

@@ -8,11 +8,11 @@
 #include "conf.h"
 
 struct conn {
-    int fd, ep;                   /* ep: the epoll it belongs to */
-    bool want_write;              /* EPOLLOUT is asked for */
-    uint8_t *in;                  /* what was received and not yet cut */
+    int fd, ep;      /* ep: the epoll it belongs to */
+    bool want_write; /* EPOLLOUT is asked for */
+    uint8_t *in;     /* what was received and not yet cut */
     size_t in_len, in_cap;
-    void *owner;                  /* the load this connection works for */
+    void *owner; /* the load this connection works for */
     /* One whole frame without its length; `p` is valid during the call only. */
     void (*on_frame)(struct conn *c, const uint8_t *p, size_t n);
     void (*on_writable)(struct conn *c);

@@ -19,10 +19,10 @@
 #include "conn.h"
 
 struct fetch_conn {
-    struct conn c;                  /* first: the loop knows only this */
-    unsigned first_part, part_n;    /* its partitions: first_part + i * connections */
-    unsigned turn;                  /* where the next request starts, so that no partition starves */
-    bool waiting, idle;             /* a request is in flight; nothing left to ask for */
+    struct conn c;               /* first: the loop knows only this */
+    unsigned first_part, part_n; /* its partitions: first_part + i * connections */
+    unsigned turn;               /* where the next request starts, so that no partition starves */
+    bool waiting, idle;          /* a request is in flight; nothing left to ask for */
     struct kbuf out;
     size_t out_done;
     int32_t correlation;
@@ -41,8 +41,7 @@ struct fetch {
 static void fetch_on_frame(struct conn *c, const uint8_t *p, size_t n);
 static void fetch_on_writable(struct conn *c);
 
-static int64_t *fetch_copy(const int64_t *from, unsigned n)
-{
+static int64_t *fetch_copy(const int64_t *from, unsigned n) {
     int64_t *p = die_alloc(n, sizeof *p);
     if (from) {
         memcpy(p, from, n * sizeof *p);
@@ -51,8 +50,7 @@ static int64_t *fetch_copy(const int64_t *from, unsigned n)
 }
 
 struct fetch *fetch_new(const struct conf *cf, struct tally *tl, int ep, enum fetch_mode mode, const int64_t *start,
-                        const int64_t *end)
-{
+                        const int64_t *end) {
     struct fetch *ft = die_alloc(1, sizeof *ft);
     ft->cf = cf;
     ft->tl = tl;
@@ -73,8 +71,7 @@ struct fetch *fetch_new(const struct conf *cf, struct tally *tl, int ep, enum fe
     return ft;
 }
 
-void fetch_free(struct fetch *ft)
-{
+void fetch_free(struct fetch *ft) {
     for (unsigned i = 0; i < ft->cf->fetch_connections; i++) {
         conn_close(&ft->conns[i].c);
         kbuf_done(&ft->conns[i].out);
@@ -86,22 +83,19 @@ void fetch_free(struct fetch *ft)
     free(ft);
 }
 
-static bool fetch_wants(const struct fetch *ft, unsigned part)
-{
+static bool fetch_wants(const struct fetch *ft, unsigned part) {
     return ft->mode == FETCH_FOLLOW || ft->next[part] < ft->end[part];
 }
 
 /* FETCH_AGAIN: a connection that has read all of its partitions starts over. */
-static void fetch_rewind(struct fetch *ft, struct fetch_conn *fc)
-{
+static void fetch_rewind(struct fetch *ft, struct fetch_conn *fc) {
     for (unsigned i = 0; i < fc->part_n; i++) {
         unsigned part = fc->first_part + i * ft->cf->fetch_connections;
         ft->next[part] = ft->start[part];
     }
 }
 
-static void fetch_begin(const struct fetch *ft, struct fetch_conn *fc)
-{
+static void fetch_begin(const struct fetch *ft, struct fetch_conn *fc) {
     kbuf_begin(&fc->out, 1, 11, ++fc->correlation);
     kbuf_i32(&fc->out, -1);
     kbuf_i32(&fc->out, ft->cf->fetch_wait_ms);
@@ -115,8 +109,7 @@ static void fetch_begin(const struct fetch *ft, struct fetch_conn *fc)
 }
 
 /* Builds a request; false when no partition of this connection has anything left to read. */
-static bool fetch_build(struct fetch *ft, struct fetch_conn *fc)
-{
+static bool fetch_build(struct fetch *ft, struct fetch_conn *fc) {
     fetch_begin(ft, fc);
     size_t count_at = fc->out.len;
     uint32_t n = 0;
@@ -142,8 +135,7 @@ static bool fetch_build(struct fetch *ft, struct fetch_conn *fc)
     return n > 0;
 }
 
-static void fetch_send(struct fetch_conn *fc)
-{
+static void fetch_send(struct fetch_conn *fc) {
     size_t left = fc->out.len - fc->out_done;
     ssize_t w = send(fc->c.fd, fc->out.p + fc->out_done, left, MSG_NOSIGNAL);
     if (w < 0 && errno != EAGAIN && errno != EINTR) {
@@ -153,13 +145,11 @@ static void fetch_send(struct fetch_conn *fc)
     conn_want_write(&fc->c, fc->out_done < fc->out.len);
 }
 
-static void fetch_on_writable(struct conn *c)
-{
+static void fetch_on_writable(struct conn *c) {
     fetch_send((struct fetch_conn *)c);
 }
 
-static void fetch_batch(struct fetch *ft, unsigned part, const struct batch_view *b, uint64_t now)
-{
+static void fetch_batch(struct fetch *ft, unsigned part, const struct batch_view *b, uint64_t now) {
     struct tally *tl = ft->tl;
     struct tally_part *tp = &tl->parts[part];
     tl->bad_crc += !b->crc_ok;
@@ -186,8 +176,7 @@ static void fetch_batch(struct fetch *ft, unsigned part, const struct batch_view
     }
 }
 
-static void fetch_records_walk(struct fetch *ft, unsigned part, struct kspan records)
-{
+static void fetch_records_walk(struct fetch *ft, unsigned part, struct kspan records) {
     struct batch_view b;
     bool bad = false;
     uint64_t now = clock_ns();
@@ -203,8 +192,7 @@ static void fetch_records_walk(struct fetch *ft, unsigned part, struct kspan rec
     }
 }
 
-static void fetch_part(struct fetch *ft, struct kread *r)
-{
+static void fetch_part(struct fetch *ft, struct kread *r) {
     int32_t part = kread_i32(r);
     int16_t error = kread_i16(r);
     kread_skip(r, 24);
@@ -218,8 +206,7 @@ static void fetch_part(struct fetch *ft, struct kread *r)
     fetch_records_walk(ft, (unsigned)part, records);
 }
 
-static void fetch_on_frame(struct conn *c, const uint8_t *p, size_t n)
-{
+static void fetch_on_frame(struct conn *c, const uint8_t *p, size_t n) {
     struct fetch *ft = c->owner;
     struct fetch_conn *fc = (struct fetch_conn *)c;
     struct kread r = kread_of(p, n);
@@ -245,8 +232,7 @@ static void fetch_on_frame(struct conn *c, const uint8_t *p, size_t n)
     }
 }
 
-void fetch_turn(struct fetch *ft)
-{
+void fetch_turn(struct fetch *ft) {
     for (unsigned i = 0; i < ft->cf->fetch_connections && !ft->stopped; i++) {
         struct fetch_conn *fc = &ft->conns[i];
         if (fc->waiting || fc->idle) {
@@ -268,13 +254,11 @@ void fetch_turn(struct fetch *ft)
     }
 }
 
-void fetch_stop(struct fetch *ft)
-{
+void fetch_stop(struct fetch *ft) {
     ft->stopped = true;
 }
 
-bool fetch_done(const struct fetch *ft)
-{
+bool fetch_done(const struct fetch *ft) {
     for (unsigned i = 0; i < ft->cf->fetch_connections; i++) {
         if (ft->conns[i].waiting || (!ft->stopped && !ft->conns[i].idle)) {
             return false;
@@ -283,12 +267,10 @@ bool fetch_done(const struct fetch *ft)
     return true;
 }
 
-uint64_t fetch_records(const struct fetch *ft)
-{
+uint64_t fetch_records(const struct fetch *ft) {
     return ft->records;
 }
 
-int64_t fetch_position(const struct fetch *ft, unsigned i)
-{
+int64_t fetch_position(const struct fetch *ft, unsigned i) {
     return ft->next[i];
 }

@@ -7,9 +7,9 @@
 #include "tally.h"
 
 enum fetch_mode {
-    FETCH_ONCE,    /* from `start` to `end`, then done */
-    FETCH_AGAIN,   /* the same, over and over (catch-up rate) */
-    FETCH_FOLLOW,  /* from `start` on, for as long as told (tail, end to end) */
+    FETCH_ONCE,   /* from `start` to `end`, then done */
+    FETCH_AGAIN,  /* the same, over and over (catch-up rate) */
+    FETCH_FOLLOW, /* from `start` on, for as long as told (tail, end to end) */
 };
 
 struct fetch;

@@ -30,14 +30,13 @@ enum { GEN_DRAIN_S = 60 };
 struct gen {
     const struct conf *cf;
     struct tally *tl;
-    struct produce *pr;           /* NULL when only reading */
-    struct fetch *ft;             /* NULL when only writing */
+    struct produce *pr; /* NULL when only reading */
+    struct fetch *ft;   /* NULL when only writing */
     int ep;
     struct report rp;
 };
 
-static void gen_stage(const struct conf *cf, struct tally *tl)
-{
+static void gen_stage(const struct conf *cf, struct tally *tl) {
     int fd = rpc_connect(cf, 120);
     rpc_api_versions(fd);
     if (cf->create) {
@@ -55,8 +54,7 @@ static void gen_stage(const struct conf *cf, struct tally *tl)
     close(fd);
 }
 
-static struct fetch *gen_fetch(struct gen *g)
-{
+static struct fetch *gen_fetch(struct gen *g) {
     const struct conf *cf = g->cf;
     int64_t *start = die_alloc(cf->partitions, sizeof *start), *end = die_alloc(cf->partitions, sizeof *end);
     for (unsigned i = 0; i < cf->partitions; i++) {
@@ -71,8 +69,7 @@ static struct fetch *gen_fetch(struct gen *g)
     return ft;
 }
 
-static void gen_turn(struct gen *g, bool spin)
-{
+static void gen_turn(struct gen *g, bool spin) {
     if (g->pr) {
         produce_turn(g->pr);
     }
@@ -84,8 +81,7 @@ static void gen_turn(struct gen *g, bool spin)
 }
 
 /* Everything acknowledged must also reach the consumers before they stop. */
-static bool gen_consumed(const struct gen *g)
-{
+static bool gen_consumed(const struct gen *g) {
     uint64_t acked = 0;
     for (unsigned i = 0; i < g->cf->partitions; i++) {
         acked += g->tl->parts[i].acked_records;
@@ -93,8 +89,7 @@ static bool gen_consumed(const struct gen *g)
     return !g->ft || !g->pr || fetch_records(g->ft) >= acked;
 }
 
-static void gen_drain(struct gen *g)
-{
+static void gen_drain(struct gen *g) {
     uint64_t limit = clock_ns() + GEN_DRAIN_S * 1000000000ull;
     if (g->pr) {
         produce_stop(g->pr);
@@ -113,8 +108,7 @@ static void gen_drain(struct gen *g)
     }
 }
 
-static void gen_load(struct gen *g)
-{
+static void gen_load(struct gen *g) {
     const struct conf *cf = g->cf;
     bool spin = cf->rate > 0 || cf->acks == 0;
     uint64_t t0 = clock_ns();
@@ -140,8 +134,7 @@ static void gen_load(struct gen *g)
 }
 
 /* Many connections that said hello and then do nothing, for `duration` seconds. */
-static void gen_idle(const struct conf *cf)
-{
+static void gen_idle(const struct conf *cf) {
     int *fds = die_alloc(cf->connections, sizeof *fds);
     for (unsigned i = 0; i < cf->connections; i++) {
         fds[i] = rpc_connect(cf, 30);
@@ -152,14 +145,15 @@ static void gen_idle(const struct conf *cf)
     struct timespec hold = {.tv_sec = (time_t)cf->duration_s};
     nanosleep(&hold, NULL);
     struct procstat after = procstat_read(cf->broker_pid);
-    printf("{\"mode\":\"idle\",\"connections\":%u,\"seconds\":%.2f,\"broker_cpu_percent\":%.3f,\"broker_rss_bytes\":%llu}\n",
-           cf->connections, (double)(clock_ns() - t) * 1e-9,
-           100 * (after.cpu_s - before.cpu_s) / ((double)(clock_ns() - t) * 1e-9), (unsigned long long)after.rss_bytes);
+    printf(
+        "{\"mode\":\"idle\",\"connections\":%u,\"seconds\":%.2f,\"broker_cpu_percent\":%.3f,"
+        "\"broker_rss_bytes\":%llu}\n",
+        cf->connections, (double)(clock_ns() - t) * 1e-9,
+        100 * (after.cpu_s - before.cpu_s) / ((double)(clock_ns() - t) * 1e-9), (unsigned long long)after.rss_bytes);
     free(fds);
 }
 
-static int gen_run(const struct conf *cf, struct tally *tl)
-{
+static int gen_run(const struct conf *cf, struct tally *tl) {
     struct gen g = {.cf = cf, .tl = tl, .ep = epoll_create1(EPOLL_CLOEXEC)};
     gen_stage(cf, tl);
     if (cf->mode == CONF_PRODUCE || cf->mode == CONF_E2E) {
@@ -191,15 +185,13 @@ static int gen_run(const struct conf *cf, struct tally *tl)
     return report_good(&g.rp) ? 0 : 1;
 }
 
-static void gen_remove(const struct conf *cf)
-{
+static void gen_remove(const struct conf *cf) {
     int fd = rpc_connect(cf, 120);
     rpc_topic_delete(fd, cf);
     close(fd);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct conf cf;
     conf_parse(&cf, argc, argv);
     signal(SIGPIPE, SIG_IGN);

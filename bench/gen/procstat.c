@@ -12,8 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static double procstat_cpu(int pid)
-{
+static double procstat_cpu(int pid) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *f = fopen(path, "r");
@@ -35,8 +34,7 @@ static double procstat_cpu(int pid)
     return (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
 }
 
-struct procstat procstat_read(int pid)
-{
+struct procstat procstat_read(int pid) {
     struct procstat s = {0};
     if (pid <= 0) {
         return s;
@@ -58,10 +56,8 @@ struct procstat procstat_read(int pid)
     return s;
 }
 
-double procstat_self_cpu(void)
-{
+double procstat_self_cpu(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }

@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 struct procstat {
-    double cpu_s;          /* user and system, all threads */
-    uint64_t rss_bytes;    /* now */
-    uint64_t peak_bytes;   /* high-water mark of the resident set */
+    double cpu_s;        /* user and system, all threads */
+    uint64_t rss_bytes;  /* now */
+    uint64_t peak_bytes; /* high-water mark of the resident set */
 };
 
 /* pid 0 reads nothing and gives zeros; a pid that is gone gives zeros too. */

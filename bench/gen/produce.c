@@ -20,10 +20,10 @@
 #include "rpc.h"
 
 enum {
-    PRODUCE_IOV_MAX = 256,             /* pieces of one send */
+    PRODUCE_IOV_MAX = 256, /* pieces of one send */
     PRODUCE_TEMPLATES_MAX = 8,
-    PRODUCE_TEMPLATE_BYTES = 2 << 20,  /* templates together stay inside the cache */
-    PRODUCE_HEAD_MAX = 320,            /* frame and topic header */
+    PRODUCE_TEMPLATE_BYTES = 2 << 20, /* templates together stay inside the cache */
+    PRODUCE_HEAD_MAX = 320,           /* frame and topic header */
     PRODUCE_SLOTS_BYTES_MAX = 1 << 30,
 };
 
@@ -33,23 +33,23 @@ struct produce_piece {
 
 /* One request in flight. */
 struct produce_slot {
-    uint64_t at_ns;                    /* scheduled instant; closed loop: when it was issued */
+    uint64_t at_ns; /* scheduled instant; closed loop: when it was issued */
     int32_t correlation;
     unsigned iov_n;
-    struct produce_piece *pieces;      /* parts_per_request of them */
+    struct produce_piece *pieces; /* parts_per_request of them */
     uint8_t *head;
-    struct iovec *iov;                 /* 2 per piece: private head, shared body */
+    struct iovec *iov; /* 2 per piece: private head, shared body */
 };
 
 struct produce_conn {
-    struct conn c;                     /* first: the loop knows only this */
-    struct produce_slot *slots;        /* ring of `depth`: [oldest, unsent) wait, [unsent, next) are to be sent */
+    struct conn c;              /* first: the loop knows only this */
+    struct produce_slot *slots; /* ring of `depth`: [oldest, unsent) wait, [unsent, next) are to be sent */
     uint64_t oldest, unsent, next;
-    unsigned iov_at;                   /* inside slot `unsent`: piece, and bytes of it already sent */
+    unsigned iov_at; /* inside slot `unsent`: piece, and bytes of it already sent */
     size_t iov_done;
     unsigned first_part, part_n, cursor; /* its partitions: first_part + i * stride */
     struct rpc_producer who;
-    int32_t *sequence;                 /* per own partition; idempotent only */
+    int32_t *sequence; /* per own partition; idempotent only */
 };
 
 struct produce {
@@ -62,12 +62,11 @@ struct produce {
     uint8_t head[PRODUCE_HEAD_MAX];
     size_t head_n;
     uint64_t start_ns, issued, late_max, bytes_issued, outstanding;
-    unsigned turn_conn;                /* open loop: who gets the next request */
+    unsigned turn_conn; /* open loop: who gets the next request */
     bool running;
 };
 
-static void produce_templates(struct produce *pr)
-{
+static void produce_templates(struct produce *pr) {
     const struct conf *cf = pr->cf;
     size_t record = cf->record_bytes + 12;
     uint32_t records = cf->batch_bytes > BATCH_HEAD + record ? (uint32_t)((cf->batch_bytes - BATCH_HEAD) / record) : 1;
@@ -80,8 +79,7 @@ static void produce_templates(struct produce *pr)
 }
 
 /* Everything before the first partition; length and correlation id are patched per request. */
-static void produce_head(struct produce *pr)
-{
+static void produce_head(struct produce *pr) {
     struct kbuf b = {0};
     kbuf_begin(&b, 0, 7, 0);
     kbuf_str(&b, NULL);
@@ -101,8 +99,7 @@ static void produce_head(struct produce *pr)
 static void produce_on_frame(struct conn *c, const uint8_t *p, size_t n);
 static void produce_on_writable(struct conn *c);
 
-static void produce_conn_open(struct produce *pr, unsigned i, int ep)
-{
+static void produce_conn_open(struct produce *pr, unsigned i, int ep) {
     const struct conf *cf = pr->cf;
     struct produce_conn *pc = &pr->conns[i];
     unsigned k = cf->parts_per_request;
@@ -130,9 +127,9 @@ static void produce_conn_open(struct produce *pr, unsigned i, int ep)
     conn_open(&pc->c, cf, ep);
 }
 
-struct produce *produce_new(const struct conf *cf, struct tally *tl, int ep)
-{
-    size_t slot = (size_t)cf->parts_per_request * (8 + BATCH_PREFIX_MAX + 2 * sizeof(struct iovec) + 8) + PRODUCE_HEAD_MAX;
+struct produce *produce_new(const struct conf *cf, struct tally *tl, int ep) {
+    size_t slot = (size_t)cf->parts_per_request * (8 + BATCH_PREFIX_MAX + 2 * sizeof(struct iovec) + 8) +
+                  PRODUCE_HEAD_MAX;
     if (slot * cf->connections * cf->depth > PRODUCE_SLOTS_BYTES_MAX) {
         die("connections x depth x parts per request is too much");
     }
@@ -149,8 +146,7 @@ struct produce *produce_new(const struct conf *cf, struct tally *tl, int ep)
     return pr;
 }
 
-void produce_free(struct produce *pr)
-{
+void produce_free(struct produce *pr) {
     for (unsigned i = 0; i < pr->cf->connections; i++) {
         struct produce_conn *pc = &pr->conns[i];
         conn_close(&pc->c);
@@ -170,8 +166,8 @@ void produce_free(struct produce *pr)
 }
 
 /* One partition's part of a request, written at `p`; returns the bytes written. */
-static size_t produce_piece(struct produce *pr, struct produce_conn *pc, struct produce_slot *sl, unsigned k, uint8_t *p)
-{
+static size_t produce_piece(struct produce *pr, struct produce_conn *pc, struct produce_slot *sl, unsigned k,
+                            uint8_t *p) {
     const struct batch_template *t = &pr->templates[pr->template_at];
     pr->template_at = pr->template_at + 1 == pr->template_n ? 0 : pr->template_at + 1;
     unsigned own = pc->cursor;
@@ -193,8 +189,7 @@ static size_t produce_piece(struct produce *pr, struct produce_conn *pc, struct 
     return 8 + t->prefix;
 }
 
-static void produce_issue(struct produce *pr, struct produce_conn *pc, uint64_t at_ns)
-{
+static void produce_issue(struct produce *pr, struct produce_conn *pc, uint64_t at_ns) {
     struct produce_slot *sl = &pc->slots[pc->next % pr->cf->depth];
     unsigned n = pr->cf->parts_per_request;
     sl->at_ns = at_ns;
@@ -216,8 +211,7 @@ static void produce_issue(struct produce *pr, struct produce_conn *pc, uint64_t 
     pr->bytes_issued += body;
 }
 
-static void produce_count(struct produce *pr, const struct produce_slot *sl, uint64_t now)
-{
+static void produce_count(struct produce *pr, const struct produce_slot *sl, uint64_t now) {
     struct tally *tl = pr->tl;
     pr->outstanding--;
     uint64_t took = now - sl->at_ns;
@@ -235,8 +229,7 @@ static void produce_count(struct produce *pr, const struct produce_slot *sl, uin
 }
 
 /* acks=0: a request is over when its last byte went to the socket. */
-static void produce_sent(struct produce *pr, struct produce_conn *pc)
-{
+static void produce_sent(struct produce *pr, struct produce_conn *pc) {
     uint64_t now = clock_ns();
     for (; pc->oldest < pc->unsent; pc->oldest++) {
         const struct produce_slot *sl = &pc->slots[pc->oldest % pr->cf->depth];
@@ -250,8 +243,7 @@ static void produce_sent(struct produce *pr, struct produce_conn *pc)
 }
 
 /* Moves the send position on by `n` bytes. */
-static void produce_advance(struct produce *pr, struct produce_conn *pc, size_t n)
-{
+static void produce_advance(struct produce *pr, struct produce_conn *pc, size_t n) {
     while (n > 0) {
         const struct produce_slot *sl = &pc->slots[pc->unsent % pr->cf->depth];
         size_t left = sl->iov[pc->iov_at].iov_len - pc->iov_done;
@@ -269,8 +261,7 @@ static void produce_advance(struct produce *pr, struct produce_conn *pc, size_t 
 }
 
 /* One gathered send of what is waiting. False when the socket is full or nothing waits. */
-static bool produce_send_once(struct produce *pr, struct produce_conn *pc)
-{
+static bool produce_send_once(struct produce *pr, struct produce_conn *pc) {
     struct iovec iov[PRODUCE_IOV_MAX];
     size_t n = 0, want = 0;
     for (uint64_t s = pc->unsent; s < pc->next && n < PRODUCE_IOV_MAX; s++) {
@@ -298,8 +289,7 @@ static bool produce_send_once(struct produce *pr, struct produce_conn *pc)
     return w == (ssize_t)want;
 }
 
-static void produce_send(struct produce *pr, struct produce_conn *pc)
-{
+static void produce_send(struct produce *pr, struct produce_conn *pc) {
     while (produce_send_once(pr, pc)) {
     }
     if (pr->cf->acks == 0) {
@@ -307,15 +297,13 @@ static void produce_send(struct produce *pr, struct produce_conn *pc)
     }
 }
 
-static void produce_on_writable(struct conn *c)
-{
+static void produce_on_writable(struct conn *c) {
     produce_send(c->owner, (struct produce_conn *)c);
 }
 
 /* The piece for `part`: at the same place as in the request, or wherever the broker moved it to. */
 static const struct produce_piece *produce_find(const struct produce *pr, const struct produce_slot *sl, unsigned at,
-                                                int32_t part)
-{
+                                                int32_t part) {
     for (unsigned i = 0; i < pr->cf->parts_per_request; i++) {
         const struct produce_piece *p = &sl->pieces[(at + i) % pr->cf->parts_per_request];
         if (p->part == (uint32_t)part) {
@@ -325,8 +313,7 @@ static const struct produce_piece *produce_find(const struct produce *pr, const 
     die("reply for partition %d that was not asked", part);
 }
 
-static void produce_on_frame(struct conn *c, const uint8_t *p, size_t n)
-{
+static void produce_on_frame(struct conn *c, const uint8_t *p, size_t n) {
     struct produce *pr = c->owner;
     struct produce_conn *pc = (struct produce_conn *)c;
     uint64_t now = clock_ns();
@@ -360,20 +347,17 @@ static void produce_on_frame(struct conn *c, const uint8_t *p, size_t n)
     produce_count(pr, sl, now);
 }
 
-void produce_start(struct produce *pr, uint64_t now_ns)
-{
+void produce_start(struct produce *pr, uint64_t now_ns) {
     pr->start_ns = now_ns;
     pr->running = true;
 }
 
-static bool produce_conn_free(const struct produce *pr, const struct produce_conn *pc)
-{
+static bool produce_conn_free(const struct produce *pr, const struct produce_conn *pc) {
     return pc->next - pc->oldest < pr->cf->depth;
 }
 
 /* Closed loop: every free place is filled at once. */
-static void produce_closed(struct produce *pr)
-{
+static void produce_closed(struct produce *pr) {
     for (unsigned i = 0; i < pr->cf->connections; i++) {
         struct produce_conn *pc = &pr->conns[i];
         if (!produce_conn_free(pr, pc)) {
@@ -390,8 +374,7 @@ static void produce_closed(struct produce *pr)
 }
 
 /* Open loop: request k is due at start + k / rate; the next connection with a free place takes it. */
-static void produce_open(struct produce *pr)
-{
+static void produce_open(struct produce *pr) {
     uint64_t now = clock_ns(), places = (uint64_t)pr->cf->connections * pr->cf->depth;
     while (!produce_spent(pr) && pr->outstanding < places) {
         uint64_t due = pr->start_ns + (uint64_t)((double)pr->issued * 1e9 / pr->cf->rate);
@@ -411,8 +394,7 @@ static void produce_open(struct produce *pr)
     }
 }
 
-void produce_turn(struct produce *pr)
-{
+void produce_turn(struct produce *pr) {
     if (!pr->running) {
         return;
     }
@@ -423,27 +405,22 @@ void produce_turn(struct produce *pr)
     }
 }
 
-void produce_stop(struct produce *pr)
-{
+void produce_stop(struct produce *pr) {
     pr->running = false;
 }
 
-uint64_t produce_outstanding(const struct produce *pr)
-{
+uint64_t produce_outstanding(const struct produce *pr) {
     return pr->outstanding;
 }
 
-size_t produce_batch_size(const struct produce *pr)
-{
+size_t produce_batch_size(const struct produce *pr) {
     return pr->templates[0].size;
 }
 
-uint64_t produce_late_max(const struct produce *pr)
-{
+uint64_t produce_late_max(const struct produce *pr) {
     return pr->late_max;
 }
 
-bool produce_spent(const struct produce *pr)
-{
+bool produce_spent(const struct produce *pr) {
     return pr->cf->bytes_max && pr->bytes_issued >= pr->cf->bytes_max;
 }

@@ -11,17 +11,19 @@
 #include "verify.h"
 
 struct report {
-    double seconds;                /* the measured window */
-    double self_cpu_s;             /* the generator's, inside the window; then the difference */
-    struct procstat broker;        /* at the window's start; then the difference */
+    double seconds;         /* the measured window */
+    double self_cpu_s;      /* the generator's, inside the window; then the difference */
+    struct procstat broker; /* at the window's start; then the difference */
     size_t batch_size;
     uint64_t late_max_ns;
     bool verified;
     struct verify_result verify;
     /* Copies of the tally, taken before verify resets it. */
     uint64_t requests, records, bytes, read_records, read_bytes, fetches, errors, bad_crc, gaps, unstamped;
-    uint64_t acked_records, acked_crc_sum;         /* of the whole run, for a verify in another process */
-    struct { double p50, p99, p999, max; } ack, e2e; /* ms */
+    uint64_t acked_records, acked_crc_sum; /* of the whole run, for a verify in another process */
+    struct {
+        double p50, p99, p999, max;
+    } ack, e2e; /* ms */
     uint64_t next_progress_ns, progress_bytes;
 };
 

@@ -19,8 +19,7 @@
 #include "../common/die.h"
 #include "../common/kbuf.h"
 
-int rpc_try_connect(const struct conf *cf, int timeout_s)
-{
+int rpc_try_connect(const struct conf *cf, int timeout_s) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(cf->port)};
     if (inet_pton(AF_INET, cf->host, &a.sin_addr) != 1) {
         die("'%s' is not an IPv4 address", cf->host);
@@ -41,8 +40,7 @@ int rpc_try_connect(const struct conf *cf, int timeout_s)
     return fd;
 }
 
-int rpc_connect(const struct conf *cf, int timeout_s)
-{
+int rpc_connect(const struct conf *cf, int timeout_s) {
     int fd = rpc_try_connect(cf, timeout_s);
     if (fd < 0) {
         die("connect to %s:%u", cf->host, cf->port);
@@ -50,8 +48,7 @@ int rpc_connect(const struct conf *cf, int timeout_s)
     return fd;
 }
 
-static void rpc_read(int fd, uint8_t *p, size_t n)
-{
+static void rpc_read(int fd, uint8_t *p, size_t n) {
     while (n > 0) {
         ssize_t r = recv(fd, p, n, 0);
         if (r <= 0) {
@@ -63,8 +60,7 @@ static void rpc_read(int fd, uint8_t *p, size_t n)
 }
 
 /* Sends `b` and replaces it by the reply; the reader starts behind the correlation id. */
-static struct kread rpc_call(int fd, struct kbuf *b)
-{
+static struct kread rpc_call(int fd, struct kbuf *b) {
     uint32_t correlation = kbuf_get32(b->p + 8);
     kbuf_end(b, 0);
     for (size_t at = 0; at < b->len;) {
@@ -90,8 +86,7 @@ static struct kread rpc_call(int fd, struct kbuf *b)
     return r;
 }
 
-static void rpc_check(const struct kread *r, int16_t error, const char *what)
-{
+static void rpc_check(const struct kread *r, int16_t error, const char *what) {
     if (r->bad) {
         die("%s: short reply", what);
     }
@@ -100,8 +95,7 @@ static void rpc_check(const struct kread *r, int16_t error, const char *what)
     }
 }
 
-void rpc_api_versions(int fd)
-{
+void rpc_api_versions(int fd) {
     static const struct { int16_t api, version; } need[] = {{0, 7}, {1, 11}, {2, 2}, {3, 5}, {19, 4}};
     struct kbuf b = {0};
     kbuf_begin(&b, 18, 0, 1);
@@ -122,8 +116,7 @@ void rpc_api_versions(int fd)
 }
 
 /* Metadata 5 for the topic. Returns its partitions with a leader, or -1 while the topic is not there yet. */
-static int rpc_leaders(int fd, const struct conf *cf, unsigned *ret_partitions)
-{
+static int rpc_leaders(int fd, const struct conf *cf, unsigned *ret_partitions) {
     struct kbuf b = {0};
     kbuf_begin(&b, 3, 5, 2);
     kbuf_i32(&b, 1);
@@ -163,8 +156,7 @@ static int rpc_leaders(int fd, const struct conf *cf, unsigned *ret_partitions)
     return error ? -1 : led;
 }
 
-unsigned rpc_topic_partitions(int fd, const struct conf *cf)
-{
+unsigned rpc_topic_partitions(int fd, const struct conf *cf) {
     unsigned n = 0;
     if (rpc_leaders(fd, cf, &n) < 0) {
         die("topic '%s' does not exist", cf->topic);
@@ -172,8 +164,7 @@ unsigned rpc_topic_partitions(int fd, const struct conf *cf)
     return n;
 }
 
-void rpc_topic_wait(int fd, const struct conf *cf)
-{
+void rpc_topic_wait(int fd, const struct conf *cf) {
     unsigned parts = 0;
     for (unsigned tries = 0; rpc_leaders(fd, cf, &parts) != (int)cf->partitions; tries++) {
         if (tries == 6000) {
@@ -183,8 +174,7 @@ void rpc_topic_wait(int fd, const struct conf *cf)
     }
 }
 
-void rpc_topic_create(int fd, const struct conf *cf)
-{
+void rpc_topic_create(int fd, const struct conf *cf) {
     struct kbuf b = {0};
     kbuf_begin(&b, 19, 4, 3);
     kbuf_i32(&b, 1);
@@ -213,8 +203,7 @@ void rpc_topic_create(int fd, const struct conf *cf)
     rpc_topic_wait(fd, cf);
 }
 
-void rpc_topic_delete(int fd, const struct conf *cf)
-{
+void rpc_topic_delete(int fd, const struct conf *cf) {
     struct kbuf b = {0};
     kbuf_begin(&b, 20, 1, 4);
     kbuf_i32(&b, 1);
@@ -228,8 +217,7 @@ void rpc_topic_delete(int fd, const struct conf *cf)
     kbuf_done(&b);
 }
 
-static int16_t rpc_offsets_read(struct kread *r, const struct conf *cf, int64_t *ret_offsets)
-{
+static int16_t rpc_offsets_read(struct kread *r, const struct conf *cf, int64_t *ret_offsets) {
     int16_t first_error = 0;
     (void)kread_i32(r);
     (void)kread_i32(r);
@@ -252,8 +240,7 @@ static int16_t rpc_offsets_read(struct kread *r, const struct conf *cf, int64_t 
     return first_error;
 }
 
-void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_offsets)
-{
+void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_offsets) {
     struct kbuf b = {0};
     for (unsigned tries = 0;; tries++) {
         kbuf_begin(&b, 2, 2, 5);
@@ -280,8 +267,7 @@ void rpc_offsets(int fd, const struct conf *cf, int64_t timestamp, int64_t *ret_
     kbuf_done(&b);
 }
 
-struct rpc_producer rpc_producer_init(int fd)
-{
+struct rpc_producer rpc_producer_init(int fd) {
     struct kbuf b = {0};
     struct rpc_producer who = {0};
     for (unsigned tries = 0;; tries++) {

@@ -3,7 +3,7 @@
  * Purpose: "a fast wrong broker is worth nothing": each load is followed by this.
  * Happy path: ListOffsets(-1) says where each log ends (end - start must be the records acknowledged); one pass of
  * fetches reads it; per partition the count and the sum of batch CRCs must equal what was acknowledged.
- * Failure modes: differences are counted and printed, ten at most; with errors in the replies to a load the log may hold
+ * Failure modes: differences are counted and printed, ten at most; after errors in the replies the log may hold
  * more than was acknowledged, never less, and never more than was sent.
  * Runs on: the main thread, after the load. */
 #include "verify.h"
@@ -21,8 +21,7 @@
 #include "rpc.h"
 
 /* acks=0: what was sent may still be on its way; wait up to 10 s for the ends to reach it. */
-static void verify_settle(const struct conf *cf, const struct tally *tl, int fd, int64_t *ends)
-{
+static void verify_settle(const struct conf *cf, const struct tally *tl, int fd, int64_t *ends) {
     for (unsigned tries = 0; tries < 500; tries++) {
         rpc_offsets(fd, cf, -1, ends);
         uint64_t there = 0, sent = 0;
@@ -37,8 +36,7 @@ static void verify_settle(const struct conf *cf, const struct tally *tl, int fd,
     }
 }
 
-static bool verify_part(const struct tally *tl, unsigned i, int64_t end, int64_t position)
-{
+static bool verify_part(const struct tally *tl, unsigned i, int64_t end, int64_t position) {
     const struct tally_part *tp = &tl->parts[i];
     bool ok = position == end && (uint64_t)(end - tp->start) == tp->read_records;
     if (tl->errors == 0) {
@@ -48,15 +46,15 @@ static bool verify_part(const struct tally *tl, unsigned i, int64_t end, int64_t
 }
 
 static void verify_compare(const struct conf *cf, const struct tally *tl, const struct fetch *ft, const int64_t *ends,
-                           struct verify_result *ret)
-{
+                           struct verify_result *ret) {
     for (unsigned i = 0; i < cf->partitions; i++) {
         if (verify_part(tl, i, ends[i], fetch_position(ft, i))) {
             continue;
         }
         if (ret->parts_wrong++ < 10) {
             const struct tally_part *tp = &tl->parts[i];
-            fprintf(stderr, "verify: partition %u: start %lld end %lld read to %lld; records sent %llu acked %llu read %llu\n",
+            fprintf(stderr,
+                    "verify: partition %u: start %lld end %lld read to %lld; records sent %llu acked %llu read %llu\n",
                     i, (long long)tp->start, (long long)ends[i], (long long)fetch_position(ft, i),
                     (unsigned long long)tp->sent_records, (unsigned long long)tp->acked_records,
                     (unsigned long long)tp->read_records);
@@ -64,8 +62,7 @@ static void verify_compare(const struct conf *cf, const struct tally *tl, const 
     }
 }
 
-struct verify_result verify_run(const struct conf *cf, struct tally *tl, bool compare)
-{
+struct verify_result verify_run(const struct conf *cf, struct tally *tl, bool compare) {
     struct verify_result ret = {0};
     int64_t *starts = die_alloc(cf->partitions, sizeof *starts), *ends = die_alloc(cf->partitions, sizeof *ends);
     int fd = rpc_connect(cf, 60), ep = epoll_create1(EPOLL_CLOEXEC);

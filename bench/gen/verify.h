@@ -10,7 +10,7 @@
 struct verify_result {
     uint64_t records, bytes, crc_sum; /* read back */
     double seconds;
-    uint64_t parts_wrong;             /* partitions whose count, sum or end offset differ */
+    uint64_t parts_wrong; /* partitions whose count, sum or end offset differ */
     bool ok;
 };
 

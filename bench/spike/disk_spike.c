@@ -25,59 +25,54 @@ enum policy { POLICY_NONE, POLICY_EACH, POLICY_SYNCFS, POLICY_AUTO };
 struct options {
     enum way way;
     enum policy policy;
-    unsigned parts;        /* partition files */
-    size_t chunk;          /* bytes of one append; odd on purpose */
-    uint64_t total;        /* bytes of the whole leg */
-    unsigned group;        /* appends per sync; 0 = never */
-    unsigned keep_size;    /* 1 = fallocate(KEEP_SIZE) ahead of the data */
-    double seconds_max;    /* stop early; a slow leg still gives a rate */
+    unsigned parts;     /* partition files */
+    size_t chunk;       /* bytes of one append; odd on purpose */
+    uint64_t total;     /* bytes of the whole leg */
+    unsigned group;     /* appends per sync; 0 = never */
+    unsigned keep_size; /* 1 = fallocate(KEEP_SIZE) ahead of the data */
+    double seconds_max; /* stop early; a slow leg still gives a rate */
     const char *dir;
 };
 
 struct part {
     int fd;
-    uint64_t end;          /* bytes of the log */
-    uint64_t behind_from;  /* write-behind: first byte not yet handed to the disk */
-    uint64_t dropped_to;   /* write-behind: first byte still in the page cache */
-    uint8_t *tail;         /* direct: the last, partly filled block */
+    uint64_t end;         /* bytes of the log */
+    uint64_t behind_from; /* write-behind: first byte not yet handed to the disk */
+    uint64_t dropped_to;  /* write-behind: first byte still in the page cache */
+    uint8_t *tail;        /* direct: the last, partly filled block */
     int dirty;
 };
 
 struct spike {
     struct options o;
     struct part *parts;
-    unsigned *dirty;       /* indexes of parts written since the last sync */
+    unsigned *dirty; /* indexes of parts written since the last sync */
     unsigned dirty_n;
-    uint8_t *src;          /* the bytes appended */
-    uint8_t *bounce;       /* direct: aligned copy */
-    uint32_t *sync_us;     /* one entry per sync */
+    uint8_t *src;      /* the bytes appended */
+    uint8_t *bounce;   /* direct: aligned copy */
+    uint32_t *sync_us; /* one entry per sync */
     size_t sync_n;
-    uint64_t window;       /* write-behind window, bytes per file */
+    uint64_t window; /* write-behind window, bytes per file */
 };
 
-static void die(const char *what)
-{
+static void die(const char *what) {
     fprintf(stderr, "disk_spike: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
-static double now_s(void)
-{
+static double now_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static double cpu_s(void)
-{
+static double cpu_s(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
-static long meminfo_kb(const char *key)
-{
+static long meminfo_kb(const char *key) {
     FILE *f = fopen("/proc/meminfo", "r");
     if (!f) {
         die("meminfo");
@@ -94,8 +89,7 @@ static long meminfo_kb(const char *key)
     return kb;
 }
 
-static long rss_kb(void)
-{
+static long rss_kb(void) {
     FILE *f = fopen("/proc/self/statm", "r");
     long size = 0, rss = 0;
     if (!f || fscanf(f, "%ld %ld", &size, &rss) != 2) {
@@ -105,8 +99,7 @@ static long rss_kb(void)
     return rss * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static void part_open(struct spike *s, unsigned i)
-{
+static void part_open(struct spike *s, unsigned i) {
     char path[512];
     snprintf(path, sizeof path, "%s/bench-%u", s->o.dir, i);
     if (mkdir(path, 0755) != 0 && errno != EEXIST) {
@@ -130,8 +123,7 @@ static void part_open(struct spike *s, unsigned i)
     }
 }
 
-static void write_whole(int fd, const uint8_t *p, size_t n, uint64_t at)
-{
+static void write_whole(int fd, const uint8_t *p, size_t n, uint64_t at) {
     while (n > 0) {
         ssize_t w = pwrite(fd, p, n, (off_t)at);
         if (w <= 0) {
@@ -144,8 +136,7 @@ static void write_whole(int fd, const uint8_t *p, size_t n, uint64_t at)
 }
 
 /* O_DIRECT: whole blocks from an aligned copy; the last block is written again by the next append. */
-static void append_direct(struct spike *s, struct part *p)
-{
+static void append_direct(struct spike *s, struct part *p) {
     size_t kept = (size_t)(p->end % BLOCK);
     memcpy(s->bounce, p->tail, kept);
     memcpy(s->bounce + kept, s->src, s->o.chunk);
@@ -159,8 +150,7 @@ static void append_direct(struct spike *s, struct part *p)
 }
 
 /* Start the write of a full window, then wait for the one before it and drop its pages. */
-static void write_behind(struct spike *s, struct part *p)
-{
+static void write_behind(struct spike *s, struct part *p) {
     if (p->end - p->behind_from < s->window) {
         return;
     }
@@ -180,8 +170,7 @@ static void write_behind(struct spike *s, struct part *p)
     p->behind_from = p->end;
 }
 
-static void append(struct spike *s, unsigned i)
-{
+static void append(struct spike *s, unsigned i) {
     struct part *p = &s->parts[i];
     if (s->o.way == WAY_DIRECT) {
         append_direct(s, p);
@@ -198,8 +187,7 @@ static void append(struct spike *s, unsigned i)
     }
 }
 
-static void commit(struct spike *s)
-{
+static void commit(struct spike *s) {
     double t = now_s();
     int each = s->o.policy == POLICY_EACH || (s->o.policy == POLICY_AUTO && s->dirty_n <= 8);
     for (unsigned d = 0; d < s->dirty_n; d++) {
@@ -218,14 +206,12 @@ static void commit(struct spike *s)
     }
 }
 
-static int u32_order(const void *a, const void *b)
-{
+static int u32_order(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
 
-static double quantile_ms(const struct spike *s, double q)
-{
+static double quantile_ms(const struct spike *s, double q) {
     if (s->sync_n == 0) {
         return 0;
     }
@@ -233,8 +219,7 @@ static double quantile_ms(const struct spike *s, double q)
 }
 
 /* Reads the last 256 MB written (or all of it) once: from the page cache where it still is. */
-static double read_back_mb_s(struct spike *s)
-{
+static double read_back_mb_s(struct spike *s) {
     uint64_t want = 256u << 20, got = 0;
     uint64_t each = want / s->o.parts + 1;
     double t = now_s();
@@ -254,13 +239,11 @@ static double read_back_mb_s(struct spike *s)
     return (double)got / 1e6 / (now_s() - t);
 }
 
-static const char *way_name(enum way w)
-{
+static const char *way_name(enum way w) {
     return w == WAY_BUFFERED ? "buffered" : w == WAY_BEHIND ? "behind" : "direct";
 }
 
-static const char *policy_name(enum policy p)
-{
+static const char *policy_name(enum policy p) {
     return p == POLICY_NONE ? "none" : p == POLICY_EACH ? "each" : p == POLICY_SYNCFS ? "syncfs" : "auto";
 }
 
@@ -270,8 +253,7 @@ struct outcome {
     long cached_kb, dirty_kb, rss_kb;
 };
 
-static void run(struct spike *s, struct outcome *r)
-{
+static void run(struct spike *s, struct outcome *r) {
     long cached = meminfo_kb("Cached");
     double t0 = now_s(), c0 = cpu_s();
     unsigned i = 0;
@@ -296,39 +278,33 @@ static void run(struct spike *s, struct outcome *r)
     r->flush_s = now_s() - tf;
 }
 
-static void print(struct spike *s, const struct outcome *r)
-{
+static void print(struct spike *s, const struct outcome *r) {
     qsort(s->sync_us, s->sync_n, sizeof s->sync_us[0], u32_order);
     double gb = (double)r->bytes / 1e9;
     printf("{\"way\":\"%s\",\"keep_size\":%u,\"parts\":%u,\"chunk\":%zu,\"policy\":\"%s\",\"group\":%u,"
            "\"mb_s\":%.0f,\"mb_s_with_flush\":%.0f,\"appends_s\":%.0f,\"cpu_s_gb\":%.2f,"
            "\"sync_p50_ms\":%.2f,\"sync_p99_ms\":%.2f,\"syncs\":%zu,"
            "\"cached_mb\":%ld,\"dirty_mb\":%ld,\"rss_mb\":%ld,\"read_back_mb_s\":%.0f}\n",
-           way_name(s->o.way), s->o.keep_size, s->o.parts, s->o.chunk, policy_name(s->o.policy),
-           s->o.group, gb * 1000 / r->seconds, gb * 1000 / (r->seconds + r->flush_s),
-           (double)r->appends / r->seconds, r->cpu / gb, quantile_ms(s, 0.5), quantile_ms(s, 0.99),
-           s->sync_n, r->cached_kb / 1024, r->dirty_kb / 1024, r->rss_kb / 1024, read_back_mb_s(s));
+           way_name(s->o.way), s->o.keep_size, s->o.parts, s->o.chunk, policy_name(s->o.policy), s->o.group,
+           gb * 1000 / r->seconds, gb * 1000 / (r->seconds + r->flush_s), (double)r->appends / r->seconds, r->cpu / gb,
+           quantile_ms(s, 0.5), quantile_ms(s, 0.99), s->sync_n, r->cached_kb / 1024, r->dirty_kb / 1024,
+           r->rss_kb / 1024, read_back_mb_s(s));
 }
 
-static void parse(struct options *o, char **argv)
-{
+static void parse(struct options *o, char **argv) {
     const char *w = argv[1], *p = argv[5];
     o->way = w[0] == 'd' ? WAY_DIRECT : strcmp(w, "behind") == 0 ? WAY_BEHIND : WAY_BUFFERED;
     o->parts = (unsigned)strtoul(argv[2], NULL, 10);
     o->chunk = strtoul(argv[3], NULL, 10);
     o->total = strtoull(argv[4], NULL, 10) << 20;
-    o->policy = p[0] == 'n'   ? POLICY_NONE
-                : p[0] == 'e' ? POLICY_EACH
-                : p[0] == 's' ? POLICY_SYNCFS
-                              : POLICY_AUTO;
+    o->policy = p[0] == 'n' ? POLICY_NONE : p[0] == 'e' ? POLICY_EACH : p[0] == 's' ? POLICY_SYNCFS : POLICY_AUTO;
     o->group = o->policy == POLICY_NONE ? 0 : (unsigned)strtoul(argv[6], NULL, 10);
     o->keep_size = argv[7][0] == '1';
     o->seconds_max = strtod(argv[8], NULL);
     o->dir = argv[9];
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc != 10) {
         fprintf(stderr, "usage: disk_spike buffered|behind|direct PARTS CHUNK TOTAL_MB "
                         "none|each|syncfs|auto GROUP KEEP_SIZE SECONDS DIR\n");

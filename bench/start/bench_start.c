@@ -1,7 +1,7 @@
 /* bench_start.c: how long a broker takes to start, and what it weighs at rest (P9 to P12).
  *
- * Purpose: time from spawning the process to its first ApiVersions reply, and to the end offsets of every partition of a
- * topic; then, after a rest, its RSS and the CPU it used while nobody talked to it; then the time SIGTERM takes.
+ * Purpose: time from spawning the process to its first ApiVersions reply, and to the end offsets of every partition
+ * of a topic; then, after a rest, its RSS and the CPU it used while nobody talked to it; then the time SIGTERM takes.
  * Happy path: choose a free port, put it in place of {port} in the command, spawn, knock every 100 us, ask, rest, stop.
  * Failure modes: a broker that exits or does not answer in time is killed and the run dies.
  * Runs on: the main thread. */
@@ -28,23 +28,21 @@
 extern char **environ;
 
 struct start {
-    struct conf cf;          /* host, port, topic and partitions only */
+    struct conf cf; /* host, port, topic and partitions only */
     bool ask_offsets;
     int rest_s, timeout_s, signal;
-    const char *log;         /* where the broker's output goes */
+    const char *log; /* where the broker's output goes */
     pid_t pid;
 };
 
-__attribute__((noreturn)) static void start_fail(struct start *st, const char *what)
-{
+__attribute__((noreturn)) static void start_fail(struct start *st, const char *what) {
     if (st->pid > 0) {
         kill(st->pid, SIGKILL);
     }
     die("%s", what);
 }
 
-static uint16_t start_free_port(void)
-{
+static uint16_t start_free_port(void) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -56,8 +54,7 @@ static uint16_t start_free_port(void)
 }
 
 /* The argument with every {port} replaced. The caller keeps it for the life of the process. */
-static char *start_argument(const char *arg, uint16_t port)
-{
+static char *start_argument(const char *arg, uint16_t port) {
     char text[8192] = "", digits[8];
     snprintf(digits, sizeof digits, "%u", port);
     for (const char *p = arg; *p;) {
@@ -83,8 +80,7 @@ static char *start_argument(const char *arg, uint16_t port)
     return copy;
 }
 
-static void start_spawn(struct start *st, char **argv)
-{
+static void start_spawn(struct start *st, char **argv) {
     posix_spawn_file_actions_t fa;
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_addopen(&fa, 1, st->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -97,8 +93,7 @@ static void start_spawn(struct start *st, char **argv)
     }
 }
 
-static int start_knock(struct start *st, uint64_t t0)
-{
+static int start_knock(struct start *st, uint64_t t0) {
     for (;;) {
         int fd = rpc_try_connect(&st->cf, st->timeout_s);
         if (fd >= 0) {
@@ -116,19 +111,25 @@ static int start_knock(struct start *st, uint64_t t0)
     }
 }
 
-static void start_parse(struct start *st, int argc, char **argv)
-{
+static void start_parse(struct start *st, int argc, char **argv) {
     static const struct option options[] = {
-        {"topic", required_argument, NULL, 't'},   {"partitions", required_argument, NULL, 'n'},
-        {"rest", required_argument, NULL, 'r'},    {"timeout", required_argument, NULL, 'o'},
-        {"kill", no_argument, NULL, 'k'},          {"log", required_argument, NULL, 'l'},
+        {"topic", required_argument, NULL, 't'},
+        {"partitions", required_argument, NULL, 'n'},
+        {"rest", required_argument, NULL, 'r'},
+        {"timeout", required_argument, NULL, 'o'},
+        {"kill", no_argument, NULL, 'k'},
+        {"log", required_argument, NULL, 'l'},
         {0},
     };
-    *st = (struct start){.timeout_s = 60, .signal = SIGTERM, .log = "/dev/null", .cf = {.host = "127.0.0.1", .partitions = 1}};
+    *st = (struct start){
+        .timeout_s = 60, .signal = SIGTERM, .log = "/dev/null", .cf = {.host = "127.0.0.1", .partitions = 1}};
     int opt;
     while ((opt = getopt_long(argc, argv, "+", options, NULL)) != -1) {
         switch (opt) {
-        case 't': st->cf.topic = optarg; st->ask_offsets = true; break;
+        case 't':
+            st->cf.topic = optarg;
+            st->ask_offsets = true;
+            break;
         case 'n': st->cf.partitions = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'r': st->rest_s = atoi(optarg); break;
         case 'o': st->timeout_s = atoi(optarg); break;
@@ -144,8 +145,7 @@ static void start_parse(struct start *st, int argc, char **argv)
     }
 }
 
-static void start_stop(struct start *st, double *ret_ms, int *ret_status)
-{
+static void start_stop(struct start *st, double *ret_ms, int *ret_status) {
     uint64_t t = clock_ns();
     kill(st->pid, st->signal);
     while (waitpid(st->pid, ret_status, WNOHANG) != st->pid) {
@@ -157,8 +157,7 @@ static void start_stop(struct start *st, double *ret_ms, int *ret_status)
     *ret_ms = (double)(clock_ns() - t) * 1e-6;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct start st;
     start_parse(&st, argc, argv);
     st.cf.port = start_free_port();

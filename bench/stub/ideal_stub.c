@@ -1,8 +1,8 @@
 /* ideal_stub.c: the broker that a real one is measured against: one thread, one epoll, no features.
  *
  * Purpose: the ceiling of this machine for "receive a frame, check its CRC, append it, answer" (PERFORMANCE 1 and 3).
- * Happy path: each turn: one receive per readable connection and its frames handled, one write per file, one sync if one
- * is wanted, waiting fetches asked again if something became visible, one send per connection.
+ * Happy path: each turn: one receive per readable connection and its frames handled, one write per file, one sync
+ * if one is wanted, waiting fetches asked again if something became visible, one send per connection.
  * Failure modes: a lost or foreign peer loses its connection; everything else dies. SIGTERM ends it; the files stay.
  * Runs on: one thread; with --sync thread a second one syncs. */
 #include <errno.h>
@@ -33,30 +33,28 @@ struct ideal_stub {
     struct ssync sy;
     struct skafka sk;
     int ep, listener;
-    struct sconn **active;   /* to be finished this turn, or waiting for a sync */
+    struct sconn **active; /* to be finished this turn, or waiting for a sync */
     unsigned active_n;
     struct sconn **parked;
     unsigned parked_n, conn_n;
 };
 
-static uint64_t stub_now(void)
-{
+static uint64_t stub_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void stub_watch(struct ideal_stub *s, int op, int fd, uint32_t events, void *ptr)
-{
+static void stub_watch(struct ideal_stub *s, int op, int fd, uint32_t events, void *ptr) {
     struct epoll_event ev = {.events = events, .data.ptr = ptr};
     if (epoll_ctl(s->ep, op, fd, &ev) != 0) {
         die("epoll_ctl");
     }
 }
 
-static void stub_listen(struct ideal_stub *s)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(s->cf.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+static void stub_listen(struct ideal_stub *s) {
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(s->cf.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int one = 1;
     s->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -70,8 +68,7 @@ static void stub_listen(struct ideal_stub *s)
     stub_watch(s, EPOLL_CTL_ADD, s->listener, EPOLLIN, &s->listener);
 }
 
-static void stub_ready(const struct ideal_stub *s)
-{
+static void stub_ready(const struct ideal_stub *s) {
     if (!s->cf.ready_file) {
         printf("127.0.0.1:%u\n", s->cf.port);
         fflush(stdout);
@@ -83,15 +80,15 @@ static void stub_ready(const struct ideal_stub *s)
     if (!f) {
         die("open %s", temp);
     }
-    fprintf(f, "{\"kafka\":[\"127.0.0.1:%u\"],\"native\":[],\"admin\":[],\"peer\":[],\"pid\":%d,\"version\":\"stub\"}\n",
+    fprintf(f,
+            "{\"kafka\":[\"127.0.0.1:%u\"],\"native\":[],\"admin\":[],\"peer\":[],\"pid\":%d,\"version\":\"stub\"}\n",
             s->cf.port, getpid());
     if (fclose(f) != 0 || rename(temp, s->cf.ready_file) != 0) {
         die("rename %s", temp);
     }
 }
 
-static void stub_accept(struct ideal_stub *s)
-{
+static void stub_accept(struct ideal_stub *s) {
     for (;;) {
         int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
@@ -108,23 +105,20 @@ static void stub_accept(struct ideal_stub *s)
     }
 }
 
-static void stub_activate(struct ideal_stub *s, struct sconn *c)
-{
+static void stub_activate(struct ideal_stub *s, struct sconn *c) {
     if (!c->active) {
         c->active = true;
         s->active[s->active_n++] = c;
     }
 }
 
-static void stub_park(struct ideal_stub *s, struct sconn *c, bool was_parked)
-{
+static void stub_park(struct ideal_stub *s, struct sconn *c, bool was_parked) {
     if (!was_parked) {
         s->parked[s->parked_n++] = c;
     }
 }
 
-static void stub_unpark(struct ideal_stub *s, const struct sconn *c)
-{
+static void stub_unpark(struct ideal_stub *s, const struct sconn *c) {
     for (unsigned i = 0; i < s->parked_n; i++) {
         if (s->parked[i] == c) {
             s->parked[i] = s->parked[--s->parked_n];
@@ -134,8 +128,7 @@ static void stub_unpark(struct ideal_stub *s, const struct sconn *c)
 }
 
 /* Handles whole frames until one parks. */
-static void stub_frames(struct ideal_stub *s, struct sconn *c)
-{
+static void stub_frames(struct ideal_stub *s, struct sconn *c) {
     uint8_t *p;
     size_t n;
     while (!c->closed && sconn_frame(c, &p, &n)) {
@@ -157,8 +150,7 @@ static void stub_frames(struct ideal_stub *s, struct sconn *c)
     }
 }
 
-static void stub_event(struct ideal_stub *s, const struct epoll_event *ev)
-{
+static void stub_event(struct ideal_stub *s, const struct epoll_event *ev) {
     if (ev->data.ptr == &s->listener) {
         stub_accept(s);
         return;
@@ -179,8 +171,7 @@ static void stub_event(struct ideal_stub *s, const struct epoll_event *ev)
 }
 
 /* Waiting fetches: all of them when something became visible, else those whose time is up. */
-static void stub_parked(struct ideal_stub *s)
-{
+static void stub_parked(struct ideal_stub *s) {
     bool moved = s->lg.moved;
     s->lg.moved = false;
     if (s->parked_n == 0) {
@@ -196,8 +187,7 @@ static void stub_parked(struct ideal_stub *s)
     }
 }
 
-static void stub_conn_close(struct ideal_stub *s, struct sconn *c)
-{
+static void stub_conn_close(struct ideal_stub *s, struct sconn *c) {
     if (c->parked) {
         stub_unpark(s, c);
     }
@@ -206,8 +196,7 @@ static void stub_conn_close(struct ideal_stub *s, struct sconn *c)
 }
 
 /* Sends and compacts; true while the connection still waits for a sync. The connection may be gone afterwards. */
-static bool stub_finish(struct ideal_stub *s, struct sconn *c)
-{
+static bool stub_finish(struct ideal_stub *s, struct sconn *c) {
     bool blocked = false;
     sconn_compact(c);
     if (!c->closed && !sconn_send(c, s->sy.done, &blocked)) {
@@ -225,8 +214,7 @@ static bool stub_finish(struct ideal_stub *s, struct sconn *c)
     return c->active;
 }
 
-static int stub_timeout(const struct ideal_stub *s)
-{
+static int stub_timeout(const struct ideal_stub *s) {
     if (s->parked_n == 0) {
         return -1;
     }
@@ -237,8 +225,7 @@ static int stub_timeout(const struct ideal_stub *s)
     return first <= now ? 0 : (int)((first - now) / 1000000u) + 1;
 }
 
-static void stub_turn(struct ideal_stub *s)
-{
+static void stub_turn(struct ideal_stub *s) {
     struct epoll_event ev[STUB_EVENTS];
     int n = epoll_wait(s->ep, ev, STUB_EVENTS, stub_timeout(s));
     if (n < 0 && errno != EINTR) {
@@ -263,8 +250,7 @@ static void stub_turn(struct ideal_stub *s)
     s->active_n = kept;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static struct ideal_stub s;
     sconf_parse(&s.cf, argc, argv);
     signal(SIGPIPE, SIG_IGN);

@@ -11,15 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((noreturn)) static void sconf_fail(void)
-{
-    fprintf(stderr, "usage: ideal_stub --dir DIR [--files fresh|recycled] [--sync none|inline|thread]\n"
-                    "                  [--port P] [--ready-file FILE] [--roll-mb M] [--ring-mb M] [--lie drop|repeat|flip]\n");
+__attribute__((noreturn)) static void sconf_fail(void) {
+    fprintf(stderr,
+            "usage: ideal_stub --dir DIR [--files fresh|recycled] [--sync none|inline|thread]\n"
+            "                  [--port P] [--ready-file FILE] [--roll-mb M] [--ring-mb M] [--lie drop|repeat|flip]\n");
     exit(2);
 }
 
-static int sconf_choice(const char *v, const char *const *names, int n)
-{
+static int sconf_choice(const char *v, const char *const *names, int n) {
     for (int i = 0; i < n; i++) {
         if (strcmp(v, names[i]) == 0) {
             return i;
@@ -28,8 +27,7 @@ static int sconf_choice(const char *v, const char *const *names, int n)
     sconf_fail();
 }
 
-static uint64_t sconf_number(const char *v, uint64_t max)
-{
+static uint64_t sconf_number(const char *v, uint64_t max) {
     char *end = NULL;
     unsigned long long n = strtoull(v, &end, 10);
     if (!end || *end || end == v || n > max) {
@@ -38,13 +36,16 @@ static uint64_t sconf_number(const char *v, uint64_t max)
     return n;
 }
 
-void sconf_parse(struct sconf *cf, int argc, char **argv)
-{
+void sconf_parse(struct sconf *cf, int argc, char **argv) {
     static const struct option options[] = {
-        {"dir", required_argument, NULL, 'd'},        {"files", required_argument, NULL, 'f'},
-        {"sync", required_argument, NULL, 's'},       {"port", required_argument, NULL, 'p'},
-        {"ready-file", required_argument, NULL, 'r'}, {"roll-mb", required_argument, NULL, 'o'},
-        {"ring-mb", required_argument, NULL, 'i'},    {"lie", required_argument, NULL, 'l'},
+        {"dir", required_argument, NULL, 'd'},
+        {"files", required_argument, NULL, 'f'},
+        {"sync", required_argument, NULL, 's'},
+        {"port", required_argument, NULL, 'p'},
+        {"ready-file", required_argument, NULL, 'r'},
+        {"roll-mb", required_argument, NULL, 'o'},
+        {"ring-mb", required_argument, NULL, 'i'},
+        {"lie", required_argument, NULL, 'l'},
         {0},
     };
     static const char *const files[] = {"fresh", "recycled"}, *const syncs[] = {"none", "inline", "thread"};

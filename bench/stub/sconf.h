@@ -11,14 +11,14 @@ enum {
 };
 
 enum sconf_files {
-    SCONF_FRESH,     /* one growing file per partition, rolled at roll_bytes: what a plain log costs */
-    SCONF_RECYCLED,  /* one preallocated ring for everything: what the machine can do */
+    SCONF_FRESH,    /* one growing file per partition, rolled at roll_bytes: what a plain log costs */
+    SCONF_RECYCLED, /* one preallocated ring for everything: what the machine can do */
 };
 
 enum sconf_sync {
-    SCONF_NONE,      /* answered when written */
-    SCONF_INLINE,    /* fdatasync on the loop's thread, then the answers */
-    SCONF_THREAD,    /* group commit on a second thread; the loop goes on receiving */
+    SCONF_NONE,   /* answered when written */
+    SCONF_INLINE, /* fdatasync on the loop's thread, then the answers */
+    SCONF_THREAD, /* group commit on a second thread; the loop goes on receiving */
 };
 
 enum sconf_lie { SCONF_TRUE, SCONF_DROP, SCONF_REPEAT, SCONF_FLIP };
@@ -28,9 +28,9 @@ enum { SCONF_LIE_EVERY = 50 }; /* batches between two lies */
 struct sconf {
     enum sconf_files files;
     enum sconf_sync sync;
-    enum sconf_lie lie;            /* for testing the generator's verdict: lose, double or spoil batches */
+    enum sconf_lie lie; /* for testing the generator's verdict: lose, double or spoil batches */
     const char *dir, *ready_file;
-    uint16_t port;                 /* 0: any; then the one that was given */
+    uint16_t port; /* 0: any; then the one that was given */
     uint64_t roll_bytes, ring_bytes;
 };
 

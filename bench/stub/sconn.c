@@ -17,8 +17,7 @@
 
 enum { SCONN_IN_MIN = 128 << 10, SCONN_LARGE = 64 << 10 };
 
-struct sconn *sconn_new(int fd)
-{
+struct sconn *sconn_new(int fd) {
     struct sconn *c = die_alloc(1, sizeof *c);
     c->fd = fd;
     c->in_cap = SCONN_IN_MIN;
@@ -26,8 +25,7 @@ struct sconn *sconn_new(int fd)
     return c;
 }
 
-void sconn_free(struct sconn *c)
-{
+void sconn_free(struct sconn *c) {
     close(c->fd);
     kbuf_done(&c->out);
     free(c->holds);
@@ -35,8 +33,7 @@ void sconn_free(struct sconn *c)
     free(c);
 }
 
-bool sconn_receive(struct sconn *c)
-{
+bool sconn_receive(struct sconn *c) {
     size_t room = c->in_cap - c->in_len;
     if (c->in_len >= 4) {
         size_t frame = (size_t)kbuf_get32(c->in) + 4;
@@ -66,8 +63,7 @@ bool sconn_receive(struct sconn *c)
     return true;
 }
 
-bool sconn_frame(struct sconn *c, uint8_t **ret_p, size_t *ret_n)
-{
+bool sconn_frame(struct sconn *c, uint8_t **ret_p, size_t *ret_n) {
     size_t have = c->in_len - c->in_at;
     if (have < 4) {
         return false;
@@ -81,13 +77,11 @@ bool sconn_frame(struct sconn *c, uint8_t **ret_p, size_t *ret_n)
     return true;
 }
 
-void sconn_consume(struct sconn *c)
-{
+void sconn_consume(struct sconn *c) {
     c->in_at += 4 + (size_t)kbuf_get32(c->in + c->in_at);
 }
 
-void sconn_compact(struct sconn *c)
-{
+void sconn_compact(struct sconn *c) {
     if (c->in_at == 0) {
         return;
     }
@@ -98,8 +92,7 @@ void sconn_compact(struct sconn *c)
     c->in_at = 0;
 }
 
-void sconn_hold(struct sconn *c, uint64_t seq)
-{
+void sconn_hold(struct sconn *c, uint64_t seq) {
     uint64_t end = c->out_base + c->out.len;
     if (c->hold_n > c->hold_at && c->holds[c->hold_n - 1].seq >= seq) {
         c->holds[c->hold_n - 1].end = end;
@@ -121,8 +114,7 @@ void sconn_hold(struct sconn *c, uint64_t seq)
 }
 
 /* Drops what was sent from the front of `out`, when that is cheap. */
-static void sconn_out_compact(struct sconn *c)
-{
+static void sconn_out_compact(struct sconn *c) {
     size_t sent = (size_t)(c->out_sent - c->out_base), left = c->out.len - sent;
     if (left > 0 && sent < 2 * left + 4096) {
         return;
@@ -134,8 +126,7 @@ static void sconn_out_compact(struct sconn *c)
     c->out_base = c->out_sent;
 }
 
-bool sconn_send(struct sconn *c, uint64_t done, bool *ret_blocked)
-{
+bool sconn_send(struct sconn *c, uint64_t done, bool *ret_blocked) {
     *ret_blocked = false;
     while (c->hold_at < c->hold_n && c->holds[c->hold_at].seq <= done) {
         c->out_free = c->holds[c->hold_at++].end;
@@ -159,7 +150,6 @@ bool sconn_send(struct sconn *c, uint64_t done, bool *ret_blocked)
     return true;
 }
 
-bool sconn_holding(const struct sconn *c)
-{
+bool sconn_holding(const struct sconn *c) {
     return c->hold_at < c->hold_n;
 }

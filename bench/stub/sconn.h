@@ -14,16 +14,16 @@ struct sconn_hold {
 
 struct sconn {
     int fd;
-    bool active;                  /* on the loop's list of connections to finish this turn */
+    bool active; /* on the loop's list of connections to finish this turn */
     bool want_write, closed;
-    bool parked;                  /* the frame at in_at is a fetch that waits */
-    uint64_t parked_until;        /* ns */
+    bool parked;           /* the frame at in_at is a fetch that waits */
+    uint64_t parked_until; /* ns */
     uint8_t *in;
     size_t in_at, in_len, in_cap; /* [in_at, in_len) is not yet handled */
     struct kbuf out;
-    uint64_t out_base, out_sent;  /* bytes ever queued before out.p[0]; bytes ever sent */
-    uint64_t out_free;            /* bytes ever allowed to leave */
-    struct sconn_hold *holds;     /* [hold_at, hold_n) */
+    uint64_t out_base, out_sent; /* bytes ever queued before out.p[0]; bytes ever sent */
+    uint64_t out_free;           /* bytes ever allowed to leave */
+    struct sconn_hold *holds;    /* [hold_at, hold_n) */
     size_t hold_at, hold_n, hold_cap;
 };
 

@@ -17,13 +17,14 @@ struct skafka_head {
     int32_t correlation;
 };
 
-static const struct { int16_t api, version; } skafka_apis[] = {
+static const struct {
+    int16_t api, version;
+} skafka_apis[] = {
     {0, 7}, {1, 11}, {2, 2}, {3, 5}, {18, 0}, {19, 4}, {20, 1}, {22, 1},
 };
 enum { SKAFKA_APIS = sizeof skafka_apis / sizeof skafka_apis[0] };
 
-static void skafka_api_versions(struct kbuf *out)
-{
+static void skafka_api_versions(struct kbuf *out) {
     kbuf_i16(out, 0);
     kbuf_i32(out, SKAFKA_APIS);
     for (unsigned i = 0; i < SKAFKA_APIS; i++) {
@@ -33,19 +34,16 @@ static void skafka_api_versions(struct kbuf *out)
     }
 }
 
-static bool skafka_is_topic(const struct skafka *sk, struct kspan name)
-{
+static bool skafka_is_topic(const struct skafka *sk, struct kspan name) {
     return sk->topic[0] && name.n == strlen(sk->topic) && memcmp(name.p, sk->topic, name.n) == 0;
 }
 
-static void skafka_put_name(struct kbuf *out, struct kspan name)
-{
+static void skafka_put_name(struct kbuf *out, struct kspan name) {
     kbuf_i16(out, (int16_t)name.n);
     kbuf_raw(out, name.p, name.n);
 }
 
-static void skafka_metadata_topic(const struct skafka *sk, struct kbuf *out, struct kspan name)
-{
+static void skafka_metadata_topic(const struct skafka *sk, struct kbuf *out, struct kspan name) {
     bool known = skafka_is_topic(sk, name);
     unsigned n = known ? sk->lg->part_n : 0;
     kbuf_i16(out, known ? 0 : 3);
@@ -55,17 +53,16 @@ static void skafka_metadata_topic(const struct skafka *sk, struct kbuf *out, str
     for (unsigned i = 0; i < n; i++) {
         kbuf_i16(out, 0);
         kbuf_i32(out, (int32_t)i);
-        kbuf_i32(out, 0);             /* leader */
-        kbuf_i32(out, 1);             /* replicas */
+        kbuf_i32(out, 0); /* leader */
+        kbuf_i32(out, 1); /* replicas */
         kbuf_i32(out, 0);
-        kbuf_i32(out, 1);             /* in sync */
+        kbuf_i32(out, 1); /* in sync */
         kbuf_i32(out, 0);
-        kbuf_i32(out, 0);             /* offline */
+        kbuf_i32(out, 0); /* offline */
     }
 }
 
-static void skafka_metadata(const struct skafka *sk, struct kread *r, struct kbuf *out)
-{
+static void skafka_metadata(const struct skafka *sk, struct kread *r, struct kbuf *out) {
     kbuf_i32(out, 0);
     kbuf_i32(out, 1);
     kbuf_i32(out, 0);
@@ -89,16 +86,16 @@ static void skafka_metadata(const struct skafka *sk, struct kread *r, struct kbu
 }
 
 /* One topic at a time; settings are skipped. */
-static void skafka_create(struct skafka *sk, struct kread *r, struct kbuf *out)
-{
+static void skafka_create(struct skafka *sk, struct kread *r, struct kbuf *out) {
     int32_t topics = kread_i32(r);
     struct kspan name = kread_str(r);
     int32_t parts = kread_i32(r);
     int16_t error = 0;
     if (sk->topic[0]) {
-        error = 36;                   /* TOPIC_ALREADY_EXISTS */
-    } else if (r->bad || topics != 1 || parts < 1 || parts > SCONF_PARTS_MAX || name.n == 0 || name.n >= sizeof sk->topic) {
-        error = 42;                   /* INVALID_REQUEST */
+        error = 36; /* TOPIC_ALREADY_EXISTS */
+    } else if (r->bad || topics != 1 || parts < 1 || parts > SCONF_PARTS_MAX || name.n == 0 ||
+               name.n >= sizeof sk->topic) {
+        error = 42; /* INVALID_REQUEST */
     } else {
         memcpy(sk->topic, name.p, name.n);
         sk->topic[name.n] = 0;
@@ -111,8 +108,7 @@ static void skafka_create(struct skafka *sk, struct kread *r, struct kbuf *out)
     kbuf_str(out, NULL);
 }
 
-static void skafka_delete(struct skafka *sk, struct kread *r, struct kbuf *out)
-{
+static void skafka_delete(struct skafka *sk, struct kread *r, struct kbuf *out) {
     (void)kread_i32(r);
     struct kspan name = kread_str(r);
     bool known = skafka_is_topic(sk, name);
@@ -126,16 +122,14 @@ static void skafka_delete(struct skafka *sk, struct kread *r, struct kbuf *out)
     }
 }
 
-static void skafka_producer(struct skafka *sk, struct kbuf *out)
-{
+static void skafka_producer(struct skafka *sk, struct kbuf *out) {
     kbuf_i32(out, 0);
     kbuf_i16(out, 0);
     kbuf_i64(out, sk->producer_next++);
     kbuf_i16(out, 0);
 }
 
-static void skafka_list_offsets(struct skafka *sk, struct kread *r, struct kbuf *out)
-{
+static void skafka_list_offsets(struct skafka *sk, struct kread *r, struct kbuf *out) {
     (void)kread_i32(r);
     (void)kread_i8(r);
     (void)kread_i32(r);
@@ -161,29 +155,27 @@ static void skafka_list_offsets(struct skafka *sk, struct kread *r, struct kbuf 
 }
 
 /* Appends one batch; every SCONF_LIE_EVERY-th one badly, if the stub was told to lie. */
-static int64_t skafka_append_batch(struct skafka *sk, unsigned part, uint8_t *p, const struct batch_view *b)
-{
+static int64_t skafka_append_batch(struct skafka *sk, unsigned part, uint8_t *p, const struct batch_view *b) {
     enum sconf_lie lie = ++sk->batches % SCONF_LIE_EVERY == 0 ? sk->lg->cf->lie : SCONF_TRUE;
     if (lie == SCONF_DROP) {
         return sk->lg->parts[part].next_offset;
     }
     if (lie == SCONF_REPEAT) {
         (void)slog_append(sk->lg, part, p, b);
-        slog_flush(sk->lg);           /* the second stamp must not reach the first copy */
+        slog_flush(sk->lg); /* the second stamp must not reach the first copy */
     }
     p[b->size - 1] ^= lie == SCONF_FLIP;
     return slog_append(sk->lg, part, p, b);
 }
 
 /* All batches of one partition; *ret_base is the first one's offset. Returns a Kafka error code. */
-static int16_t skafka_append(struct skafka *sk, unsigned part, struct kspan records, int64_t *ret_base)
-{
+static int16_t skafka_append(struct skafka *sk, unsigned part, struct kspan records, int64_t *ret_base) {
     struct batch_view b;
     bool bad = false, first = true;
     *ret_base = -1;
     while (records.n > 0) {
         if (!batch_next(records.p, records.n, &b, &bad) || !b.crc_ok) {
-            return 2;                 /* CORRUPT_MESSAGE */
+            return 2; /* CORRUPT_MESSAGE */
         }
         int64_t base = skafka_append_batch(sk, part, (uint8_t *)(uintptr_t)records.p, &b);
         *ret_base = first ? base : *ret_base;
@@ -194,8 +186,7 @@ static int16_t skafka_append(struct skafka *sk, unsigned part, struct kspan reco
     return first ? 2 : 0;
 }
 
-static enum skafka_verdict skafka_produce(struct skafka *sk, struct kread *r, struct kbuf *out)
-{
+static enum skafka_verdict skafka_produce(struct skafka *sk, struct kread *r, struct kbuf *out) {
     (void)kread_str(r);
     int16_t acks = kread_i16(r);
     (void)kread_i32(r);
@@ -229,8 +220,8 @@ struct skafka_fetch {
     size_t got;
 };
 
-static void skafka_fetch_part(struct skafka *sk, struct skafka_fetch *f, bool known, struct kread *r, struct kbuf *out)
-{
+static void skafka_fetch_part(struct skafka *sk, struct skafka_fetch *f, bool known, struct kread *r,
+                              struct kbuf *out) {
     int32_t part = kread_i32(r);
     (void)kread_i32(r);
     int64_t offset = kread_i64(r);
@@ -260,8 +251,7 @@ static void skafka_fetch_part(struct skafka *sk, struct skafka_fetch *f, bool kn
     }
 }
 
-static enum skafka_verdict skafka_fetch(struct skafka *sk, struct sconn *c, struct kread *r)
-{
+static enum skafka_verdict skafka_fetch(struct skafka *sk, struct sconn *c, struct kread *r) {
     struct kbuf *out = &c->out;
     struct skafka_fetch f = {0};
     (void)kread_i32(r);
@@ -300,8 +290,7 @@ static enum skafka_verdict skafka_fetch(struct skafka *sk, struct sconn *c, stru
     return SKAFKA_PARKED;
 }
 
-static bool skafka_served(const struct skafka_head *h)
-{
+static bool skafka_served(const struct skafka_head *h) {
     for (unsigned i = 0; i < SKAFKA_APIS; i++) {
         if (skafka_apis[i].api == h->api && skafka_apis[i].version == h->version) {
             return true;
@@ -310,8 +299,7 @@ static bool skafka_served(const struct skafka_head *h)
     return false;
 }
 
-enum skafka_verdict skafka_handle(struct skafka *sk, struct sconn *c, uint8_t *p, size_t n)
-{
+enum skafka_verdict skafka_handle(struct skafka *sk, struct sconn *c, uint8_t *p, size_t n) {
     struct kread r = kread_of(p, n);
     struct skafka_head h = {0};
     h.api = kread_i16(&r);

@@ -11,18 +11,18 @@
 
 struct skafka {
     struct slog *lg;
-    char topic[256];           /* empty: none yet */
+    char topic[256]; /* empty: none yet */
     uint16_t port;
     int64_t producer_next;
-    uint64_t batches;          /* appended so far; counts towards the next lie */
-    uint64_t now_ns;           /* of this turn; decides whether a waiting fetch is due */
+    uint64_t batches; /* appended so far; counts towards the next lie */
+    uint64_t now_ns;  /* of this turn; decides whether a waiting fetch is due */
 };
 
 enum skafka_verdict {
-    SKAFKA_ANSWERED,           /* the answer, if any, is in c->out and may leave at once */
-    SKAFKA_WRITTEN,            /* the answer waits for this turn's commit */
-    SKAFKA_PARKED,             /* a fetch with too little to say: ask again when something moved or at parked_until */
-    SKAFKA_REFUSED,            /* nonsense: close the connection */
+    SKAFKA_ANSWERED, /* the answer, if any, is in c->out and may leave at once */
+    SKAFKA_WRITTEN,  /* the answer waits for this turn's commit */
+    SKAFKA_PARKED,   /* a fetch with too little to say: ask again when something moved or at parked_until */
+    SKAFKA_REFUSED,  /* nonsense: close the connection */
 };
 
 /* Handles one frame. `p` is written to (base offsets) and borrowed until slog_flush. */

@@ -17,8 +17,7 @@
 
 #include "../common/die.h"
 
-static int slog_open(const char *path)
-{
+static int slog_open(const char *path) {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) {
         die("open %s", path);
@@ -26,8 +25,7 @@ static int slog_open(const char *path)
     return fd;
 }
 
-static void slog_ring_init(struct slog *lg)
-{
+static void slog_ring_init(struct slog *lg) {
     char path[4096];
     snprintf(path, sizeof path, "%s/ring", lg->cf->dir);
     lg->ring.fd = slog_open(path);
@@ -44,8 +42,7 @@ static void slog_ring_init(struct slog *lg)
     }
 }
 
-void slog_init(struct slog *lg, const struct sconf *cf)
-{
+void slog_init(struct slog *lg, const struct sconf *cf) {
     *lg = (struct slog){.cf = cf};
     lg->dirty = die_alloc(SCONF_PARTS_MAX + 1, sizeof lg->dirty[0]);
     lg->unsynced = die_alloc(SCONF_PARTS_MAX + 1, sizeof lg->unsynced[0]);
@@ -59,8 +56,7 @@ void slog_init(struct slog *lg, const struct sconf *cf)
     }
 }
 
-static void slog_part_done(struct slog *lg, struct slog_part *pt)
-{
+static void slog_part_done(struct slog *lg, struct slog_part *pt) {
     for (uint32_t i = 0; i < pt->fd_n; i++) {
         close(pt->fds[i]);
     }
@@ -71,8 +67,7 @@ static void slog_part_done(struct slog *lg, struct slog_part *pt)
     }
 }
 
-static void slog_roll(struct slog *lg, unsigned part)
-{
+static void slog_roll(struct slog *lg, unsigned part) {
     struct slog_part *pt = &lg->parts[part];
     char path[4096];
     snprintf(path, sizeof path, "%s/%u-%020lld.log", lg->cf->dir, part, (long long)pt->next_offset);
@@ -87,8 +82,7 @@ static void slog_roll(struct slog *lg, unsigned part)
     pt->file->end = 0;
 }
 
-void slog_partitions(struct slog *lg, unsigned n)
-{
+void slog_partitions(struct slog *lg, unsigned n) {
     if (n > SCONF_PARTS_MAX) {
         die("%u partitions", n);
     }
@@ -109,8 +103,7 @@ void slog_partitions(struct slog *lg, unsigned n)
     }
 }
 
-static void slog_write(struct slog *lg, struct slog_file *f, struct iovec *iov, unsigned n)
-{
+static void slog_write(struct slog *lg, struct slog_file *f, struct iovec *iov, unsigned n) {
     uint64_t at = lg->cf->files == SCONF_RECYCLED ? f->pending_at % lg->cf->ring_bytes : f->pending_at;
     while (n > 0) {
         ssize_t w = pwritev(f->fd, iov, (int)n, (off_t)at);
@@ -134,16 +127,14 @@ static void slog_write(struct slog *lg, struct slog_file *f, struct iovec *iov, 
     }
 }
 
-static void slog_file_flush(struct slog *lg, struct slog_file *f)
-{
+static void slog_file_flush(struct slog *lg, struct slog_file *f) {
     if (f->pending_n > 0) {
         slog_write(lg, f, f->pending, f->pending_n);
         f->pending_n = 0;
     }
 }
 
-static void slog_file_append(struct slog *lg, struct slog_file *f, uint8_t *p, size_t n)
-{
+static void slog_file_append(struct slog *lg, struct slog_file *f, uint8_t *p, size_t n) {
     if (f->pending_n == SLOG_IOV_MAX) {
         slog_file_flush(lg, f);
     }
@@ -161,8 +152,7 @@ static void slog_file_append(struct slog *lg, struct slog_file *f, uint8_t *p, s
 }
 
 /* The next `n` bytes must lie in one piece: roll the file, or go to the ring's start. */
-static void slog_make_room(struct slog *lg, unsigned part, size_t n)
-{
+static void slog_make_room(struct slog *lg, unsigned part, size_t n) {
     struct slog_file *f = lg->parts[part].file;
     if (lg->cf->files == SCONF_RECYCLED) {
         uint64_t left = lg->cf->ring_bytes - f->end % lg->cf->ring_bytes;
@@ -176,8 +166,7 @@ static void slog_make_room(struct slog *lg, unsigned part, size_t n)
     }
 }
 
-static void slog_entry_add(struct slog_part *pt, const struct slog_entry *e)
-{
+static void slog_entry_add(struct slog_part *pt, const struct slog_entry *e) {
     if (pt->last - pt->first == pt->cap) {
         if (pt->cap == SLOG_ENTRIES_MAX) {
             pt->first++;
@@ -195,8 +184,7 @@ static void slog_entry_add(struct slog_part *pt, const struct slog_entry *e)
     pt->entries[pt->last++ % pt->cap] = *e;
 }
 
-int64_t slog_append(struct slog *lg, unsigned part, uint8_t *p, const struct batch_view *b)
-{
+int64_t slog_append(struct slog *lg, unsigned part, uint8_t *p, const struct batch_view *b) {
     struct slog_part *pt = &lg->parts[part];
     int64_t base = pt->next_offset;
     kbuf_put64(p, (uint64_t)base);
@@ -212,8 +200,7 @@ int64_t slog_append(struct slog *lg, unsigned part, uint8_t *p, const struct bat
     return base;
 }
 
-static void slog_visible(struct slog *lg)
-{
+static void slog_visible(struct slog *lg) {
     for (unsigned i = 0; i < lg->touched_n; i++) {
         struct slog_part *pt = &lg->parts[lg->touched[i]];
         pt->touched = false;
@@ -223,8 +210,7 @@ static void slog_visible(struct slog *lg)
     lg->touched_n = 0;
 }
 
-void slog_flush(struct slog *lg)
-{
+void slog_flush(struct slog *lg) {
     for (unsigned i = 0; i < lg->dirty_n; i++) {
         lg->dirty[i]->listed = false;
         slog_file_flush(lg, lg->dirty[i]);
@@ -235,8 +221,7 @@ void slog_flush(struct slog *lg)
     }
 }
 
-unsigned slog_take_unsynced(struct slog *lg, int *ret_fds)
-{
+unsigned slog_take_unsynced(struct slog *lg, int *ret_fds) {
     unsigned n = lg->unsynced_n;
     for (unsigned i = 0; i < n; i++) {
         lg->unsynced[i]->unsynced = false;
@@ -254,8 +239,7 @@ unsigned slog_take_unsynced(struct slog *lg, int *ret_fds)
     return n;
 }
 
-void slog_synced(struct slog *lg)
-{
+void slog_synced(struct slog *lg) {
     for (unsigned i = 0; i < lg->submitted_n; i++) {
         struct slog_part *pt = &lg->parts[lg->submitted[i]];
         pt->visible = pt->submitted;
@@ -265,8 +249,7 @@ void slog_synced(struct slog *lg)
 }
 
 /* Forgets what the ring has overwritten. */
-static void slog_trim(struct slog *lg, struct slog_part *pt)
-{
+static void slog_trim(struct slog *lg, struct slog_part *pt) {
     if (lg->cf->files != SCONF_RECYCLED) {
         return;
     }
@@ -275,16 +258,14 @@ static void slog_trim(struct slog *lg, struct slog_part *pt)
     }
 }
 
-int64_t slog_start(struct slog *lg, unsigned part)
-{
+int64_t slog_start(struct slog *lg, unsigned part) {
     struct slog_part *pt = &lg->parts[part];
     slog_trim(lg, pt);
     return pt->first < pt->last ? pt->entries[pt->first % pt->cap].base : pt->next_offset;
 }
 
 /* The entry that holds `offset`, by bisection. */
-static uint64_t slog_find(const struct slog_part *pt, int64_t offset)
-{
+static uint64_t slog_find(const struct slog_part *pt, int64_t offset) {
     uint64_t lo = pt->first, hi = pt->last;
     while (lo + 1 < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
@@ -297,8 +278,8 @@ static uint64_t slog_find(const struct slog_part *pt, int64_t offset)
     return lo;
 }
 
-static void slog_copy(struct slog *lg, const struct slog_part *pt, const struct slog_entry *e, size_t n, struct kbuf *out)
-{
+static void slog_copy(struct slog *lg, const struct slog_part *pt, const struct slog_entry *e, size_t n,
+                      struct kbuf *out) {
     bool ring = lg->cf->files == SCONF_RECYCLED;
     int fd = ring ? lg->ring.fd : pt->fds[e->file];
     off_t at = (off_t)(ring ? e->at % lg->cf->ring_bytes : e->at);
@@ -309,8 +290,7 @@ static void slog_copy(struct slog *lg, const struct slog_part *pt, const struct 
     out->len += n;
 }
 
-size_t slog_read(struct slog *lg, unsigned part, int64_t offset, size_t max, struct kbuf *out)
-{
+size_t slog_read(struct slog *lg, unsigned part, int64_t offset, size_t max, struct kbuf *out) {
     struct slog_part *pt = &lg->parts[part];
     slog_trim(lg, pt);
     size_t got = 0;

@@ -11,33 +11,33 @@
 #include "sconf.h"
 
 enum {
-    SLOG_IOV_MAX = 64,              /* small batches gathered into one write */
-    SLOG_LARGE = 64 << 10,          /* from here on a batch is written at once, while it is in the cache */
-    SLOG_FILES_MAX = 1024,          /* rolled files of one partition */
-    SLOG_ENTRIES_MAX = 1 << 22,     /* remembered batches of one partition; older ones are forgotten */
+    SLOG_IOV_MAX = 64,          /* small batches gathered into one write */
+    SLOG_LARGE = 64 << 10,      /* from here on a batch is written at once, while it is in the cache */
+    SLOG_FILES_MAX = 1024,      /* rolled files of one partition */
+    SLOG_ENTRIES_MAX = 1 << 22, /* remembered batches of one partition; older ones are forgotten */
 };
 
 /* A file that is being appended to. */
 struct slog_file {
     int fd;
-    uint64_t end;                   /* logical end; in the ring it only grows */
-    uint64_t pending_at;            /* where the gathered pieces belong */
+    uint64_t end;        /* logical end; in the ring it only grows */
+    uint64_t pending_at; /* where the gathered pieces belong */
     unsigned pending_n;
     struct iovec pending[SLOG_IOV_MAX]; /* borrowed from the connections until slog_flush */
-    bool listed, unsynced;          /* on the list of files to flush; written since the last sync */
+    bool listed, unsynced;              /* on the list of files to flush; written since the last sync */
 };
 
 struct slog_entry {
     int64_t base;
-    uint64_t at;                    /* place in the file; in the ring: logical place */
+    uint64_t at; /* place in the file; in the ring: logical place */
     uint32_t size, file;
 };
 
 struct slog_part {
-    struct slog_file *file;         /* fresh: its own; recycled: the ring */
-    int *fds;                       /* fresh: every file so far, the last one is being written */
+    struct slog_file *file; /* fresh: its own; recycled: the ring */
+    int *fds;               /* fresh: every file so far, the last one is being written */
     uint32_t fd_n;
-    struct slog_entry *entries;     /* ring buffer of `cap` (a power of two): [first, last) */
+    struct slog_entry *entries; /* ring buffer of `cap` (a power of two): [first, last) */
     uint64_t first, last, cap;
     int64_t next_offset, visible, submitted;
     bool touched;
@@ -48,15 +48,15 @@ struct slog {
     struct slog_part *parts;
     unsigned part_n;
     struct slog_file ring;
-    struct slog_file **dirty;       /* files with gathered pieces */
+    struct slog_file **dirty; /* files with gathered pieces */
     unsigned dirty_n;
-    struct slog_file **unsynced;    /* files written since the last sync was taken */
+    struct slog_file **unsynced; /* files written since the last sync was taken */
     unsigned unsynced_n;
-    uint32_t *touched;              /* partitions appended to since the last sync was taken */
+    uint32_t *touched; /* partitions appended to since the last sync was taken */
     unsigned touched_n;
-    uint32_t *submitted;            /* partitions that the sync in flight makes visible */
+    uint32_t *submitted; /* partitions that the sync in flight makes visible */
     unsigned submitted_n;
-    bool moved;                     /* something became visible since the flag was cleared */
+    bool moved; /* something became visible since the flag was cleared */
 };
 
 /* recycled: writes the whole ring once, so that its blocks and pages exist. */

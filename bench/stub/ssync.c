@@ -12,8 +12,7 @@
 
 #include "../common/die.h"
 
-static void ssync_work(struct ssync *sy)
-{
+static void ssync_work(struct ssync *sy) {
     if (sy->fd_n > SSYNC_EACH_MAX) {
         if (syncfs(sy->fds[0]) != 0) {
             die("syncfs");
@@ -27,8 +26,7 @@ static void ssync_work(struct ssync *sy)
     }
 }
 
-static void *ssync_thread(void *arg)
-{
+static void *ssync_thread(void *arg) {
     struct ssync *sy = arg;
     for (;;) {
         pthread_mutex_lock(&sy->mutex);
@@ -46,8 +44,7 @@ static void *ssync_thread(void *arg)
     return NULL;
 }
 
-void ssync_init(struct ssync *sy, enum sconf_sync how)
-{
+void ssync_init(struct ssync *sy, enum sconf_sync how) {
     *sy = (struct ssync){.how = how, .current = 1, .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     sy->fds = die_alloc(SCONF_PARTS_MAX + 1, sizeof sy->fds[0]);
     if (sy->event_fd < 0) {
@@ -63,8 +60,7 @@ void ssync_init(struct ssync *sy, enum sconf_sync how)
     }
 }
 
-void ssync_turn(struct ssync *sy, struct slog *lg)
-{
+void ssync_turn(struct ssync *sy, struct slog *lg) {
     if (sy->how == SCONF_NONE) {
         sy->done = sy->current++;
         return;
@@ -91,8 +87,7 @@ void ssync_turn(struct ssync *sy, struct slog *lg)
     pthread_mutex_unlock(&sy->mutex);
 }
 
-void ssync_finished(struct ssync *sy, struct slog *lg)
-{
+void ssync_finished(struct ssync *sy, struct slog *lg) {
     uint64_t n;
     if (read(sy->event_fd, &n, sizeof n) == sizeof n) {
         sy->busy = false;

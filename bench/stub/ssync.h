@@ -11,15 +11,15 @@ enum { SSYNC_EACH_MAX = 8 }; /* more dirty files than this: one syncfs */
 
 struct ssync {
     enum sconf_sync how;
-    int *fds;                 /* the job: filled by the loop while no sync is in flight */
+    int *fds; /* the job: filled by the loop while no sync is in flight */
     unsigned fd_n;
-    bool busy;                /* a sync is in flight (the loop's view) */
-    uint64_t taken, done;     /* commit numbers: covered by the sync in flight; finished */
-    uint64_t current;         /* the number that appends of this turn get */
-    int event_fd;             /* thread -> loop: finished */
+    bool busy;            /* a sync is in flight (the loop's view) */
+    uint64_t taken, done; /* commit numbers: covered by the sync in flight; finished */
+    uint64_t current;     /* the number that appends of this turn get */
+    int event_fd;         /* thread -> loop: finished */
     pthread_mutex_t mutex;
     pthread_cond_t cond;
-    bool job;                 /* under mutex: there is something to do */
+    bool job; /* under mutex: there is something to do */
 };
 
 void ssync_init(struct ssync *sy, enum sconf_sync how);
