@@ -33,7 +33,7 @@ def commands(system, where):
 def start(system, where, *args):
     if system == "kafka" and not (where / "d").exists():
         subprocess.run([brokers.BENCH / "kafka.sh", "prepare", where], check=True)
-    cmd = [*brokers.pin(0), brokers.TOOLS / "bench_start", "--timeout", "180", "--log", where / "log", *args, "--",
+    cmd = [brokers.TOOLS / "bench_start", "--core", "0", "--timeout", "180", "--log", where / "log", *args, "--",
            *commands(system, where)]
     p = subprocess.run([str(c) for c in cmd], capture_output=True, text=True, check=False)
     if p.returncode != 0:

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ struct start {
     struct conf cf; /* host, port, topic and partitions only */
     bool ask_offsets;
     int rest_s, timeout_s, signal;
+    int core;        /* the broker runs on this one only, we on the others; -1: wherever */
     const char *log; /* where the broker's output goes */
     pid_t pid;
 };
@@ -80,12 +82,29 @@ static char *start_argument(const char *arg, uint16_t port) {
     return copy;
 }
 
+/* The broker inherits our core; afterwards we leave it to the broker. */
+static void start_core(const struct start *st, bool ours) {
+    cpu_set_t set;
+    if (st->core < 0 || sched_getaffinity(0, sizeof set, &set) != 0) {
+        return;
+    }
+    CPU_ZERO(&set);
+    for (int i = 0; i < (int)sysconf(_SC_NPROCESSORS_CONF); i++) {
+        if ((i == st->core) != ours) {
+            CPU_SET((size_t)i, &set);
+        }
+    }
+    (void)sched_setaffinity(0, sizeof set, &set); /* fails on one core: then both share it */
+}
+
 static void start_spawn(struct start *st, char **argv) {
     posix_spawn_file_actions_t fa;
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_addopen(&fa, 1, st->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     posix_spawn_file_actions_adddup2(&fa, 1, 2);
+    start_core(st, false);
     int e = posix_spawnp(&st->pid, argv[0], &fa, NULL, argv, environ);
+    start_core(st, true);
     posix_spawn_file_actions_destroy(&fa);
     if (e != 0) {
         errno = e;
@@ -113,16 +132,16 @@ static int start_knock(struct start *st, uint64_t t0) {
 
 static void start_parse(struct start *st, int argc, char **argv) {
     static const struct option options[] = {
-        {"topic", required_argument, NULL, 't'},
-        {"partitions", required_argument, NULL, 'n'},
-        {"rest", required_argument, NULL, 'r'},
-        {"timeout", required_argument, NULL, 'o'},
-        {"kill", no_argument, NULL, 'k'},
-        {"log", required_argument, NULL, 'l'},
-        {0},
+        {"topic", required_argument, NULL, 't'}, {"partitions", required_argument, NULL, 'n'},
+        {"rest", required_argument, NULL, 'r'},  {"timeout", required_argument, NULL, 'o'},
+        {"core", required_argument, NULL, 'c'},  {"kill", no_argument, NULL, 'k'},
+        {"log", required_argument, NULL, 'l'},   {0},
     };
-    *st = (struct start){
-        .timeout_s = 60, .signal = SIGTERM, .log = "/dev/null", .cf = {.host = "127.0.0.1", .partitions = 1}};
+    *st = (struct start){.timeout_s = 60,
+                         .core = -1,
+                         .signal = SIGTERM,
+                         .log = "/dev/null",
+                         .cf = {.host = "127.0.0.1", .partitions = 1}};
     int opt;
     while ((opt = getopt_long(argc, argv, "+", options, NULL)) != -1) {
         switch (opt) {
@@ -133,14 +152,17 @@ static void start_parse(struct start *st, int argc, char **argv) {
         case 'n': st->cf.partitions = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'r': st->rest_s = atoi(optarg); break;
         case 'o': st->timeout_s = atoi(optarg); break;
+        case 'c': st->core = atoi(optarg); break;
         case 'k': st->signal = SIGKILL; break;
         case 'l': st->log = optarg; break;
         default: optind = argc; break;
         }
     }
     if (optind >= argc) {
-        fprintf(stderr, "usage: bench_start [--topic T --partitions N] [--rest S] [--timeout S] [--kill] [--log FILE] "
-                        "-- COMMAND with {port}\n");
+        fprintf(
+            stderr,
+            "usage: bench_start [--topic T --partitions N] [--rest S] [--timeout S] [--core C] [--kill] [--log FILE] "
+            "-- COMMAND with {port}\n");
         exit(2);
     }
 }
