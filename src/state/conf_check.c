@@ -40,9 +40,8 @@ static err check_dirs(const struct conf *c, char *why, size_t cap) {
 }
 
 err conf_check(const struct conf *c, char *ret_why, size_t cap) {
-    struct conf_endpoint ends[CONF_LISTENERS_MAX];
-    size_t n, skipped;
+    struct conf_doors doors;
     err e = check_roles(c, ret_why, cap);
     e = e == ERR_OK ? check_dirs(c, ret_why, cap) : e;
-    return e == ERR_OK ? conf_endpoints(c, ends, &n, &skipped, ret_why, cap) : e;
+    return e == ERR_OK ? conf_endpoints(c, &doors, ret_why, cap) : e;
 }

@@ -50,33 +50,34 @@ static bool same_port(const struct conf_listener *a, const struct conf_listener 
     return a->port != 0 && a->port == b->port && (a->host[0] == '\0' || b->host[0] == '\0' || strcasecmp(a->host, b->host) == 0);
 }
 
-static err listen_on(const struct conf *c, struct conf_endpoint *ret, size_t *ret_n, size_t *ret_skipped, char *why, size_t cap) {
-    struct conf_listener list[CONF_LISTENERS_MAX];
-    size_t n = 0, kept = 0;
-    const char *text = conf_str(c, "listeners");
-    err e = text == NULL ? ERR_OK : conf_parse_listeners(span_str(text), list, &n, why, cap);
+static err listen_on(const struct conf *c, const struct conf_listener *l, struct conf_doors *doors, char *why, size_t cap) {
+    err e = check_protocol(c, l->name, why, cap);
     if (e != ERR_OK) {
         return e;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (is_controller(c, list[i].name)) {
-            continue;
+    for (size_t i = 0; i < doors->n; i++) {
+        if (same_port(&doors->v[i].listen, l)) {
+            snprintf(why, cap, "listeners %s and %s want the same port %u: give one of them another", doors->v[i].listen.name, l->name, l->port);
+            return ERR_BAD_SETTING;
         }
-        e = check_protocol(c, list[i].name, why, cap);
-        if (e != ERR_OK) {
-            return e;
-        }
-        for (size_t j = 0; j < kept; j++) {
-            if (same_port(&ret[j].listen, &list[i])) {
-                snprintf(why, cap, "listeners %s and %s want the same port %u: give one of them another", ret[j].listen.name, list[i].name, list[i].port);
-                return ERR_BAD_SETTING;
-            }
-        }
-        ret[kept++] = (struct conf_endpoint){.listen = list[i]};
     }
-    *ret_n = kept;
-    *ret_skipped = n - kept;
+    doors->v[doors->n++] = (struct conf_endpoint){.listen = *l};
     return ERR_OK;
+}
+
+static err listen_all(const struct conf *c, struct conf_doors *doors, char *why, size_t cap) {
+    struct conf_listener list[CONF_LISTENERS_MAX];
+    size_t n = 0;
+    const char *text = conf_str(c, "listeners");
+    err e = text == NULL ? ERR_OK : conf_parse_listeners(span_str(text), list, &n, why, cap);
+    for (size_t i = 0; e == ERR_OK && i < n; i++) {
+        if (is_controller(c, list[i].name)) {
+            doors->skipped++;
+        } else {
+            e = listen_on(c, &list[i], doors, why, cap);
+        }
+    }
+    return e;
 }
 
 /* BR-040: an address that means "any" here is none that a client could dial. */
@@ -85,16 +86,16 @@ static bool is_wildcard(const char *host) {
     return host[0] == '\0' || host[zeros] == '\0';
 }
 
-static err advertise(const struct conf_listener *a, struct conf_endpoint *ends, size_t n, char *why, size_t cap) {
+static err advertise(const struct conf_listener *a, struct conf_doors *doors, char *why, size_t cap) {
     if (is_wildcard(a->host)) {
         snprintf(why, cap, "advertised.listeners: %s://%.64s:%u is no address a client can dial: name the host clients shall use, or leave %s out",
                  a->name, a->host, a->port, a->name);
         return ERR_BAD_SETTING;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(ends[i].listen.name, a->name) == 0) {
-            memcpy(ends[i].advertised_host, a->host, sizeof a->host);
-            ends[i].advertised_port = a->port;
+    for (size_t i = 0; i < doors->n; i++) {
+        if (strcmp(doors->v[i].listen.name, a->name) == 0) {
+            memcpy(doors->v[i].advertised_host, a->host, sizeof a->host);
+            doors->v[i].advertised_port = a->port;
             return ERR_OK;
         }
     }
@@ -102,24 +103,22 @@ static err advertise(const struct conf_listener *a, struct conf_endpoint *ends, 
     return ERR_BAD_SETTING;
 }
 
-err conf_endpoints(const struct conf *c, struct conf_endpoint *ret, size_t *ret_n, size_t *ret_skipped, char *ret_why, size_t cap) {
-    struct conf_endpoint ends[CONF_LISTENERS_MAX];
+err conf_endpoints(const struct conf *c, struct conf_doors *ret, char *ret_why, size_t cap) {
+    struct conf_doors doors = {.n = 0};
     struct conf_listener list[CONF_LISTENERS_MAX];
-    size_t n = 0, skipped = 0, told = 0;
-    err e = listen_on(c, ends, &n, &skipped, ret_why, cap);
+    size_t told = 0;
+    err e = listen_all(c, &doors, ret_why, cap);
     const char *text = conf_str(c, "advertised.listeners");
     if (e == ERR_OK && text != NULL) {
         e = conf_parse_listeners(span_str(text), list, &told, ret_why, cap);
     }
     for (size_t i = 0; e == ERR_OK && i < told; i++) {
         if (!is_controller(c, list[i].name)) {
-            e = advertise(&list[i], ends, n, ret_why, cap);
+            e = advertise(&list[i], &doors, ret_why, cap);
         }
     }
     if (e == ERR_OK) {
-        memcpy(ret, ends, n * sizeof ends[0]);
-        *ret_n = n;
-        *ret_skipped = skipped;
+        *ret = doors;
     }
     return e;
 }

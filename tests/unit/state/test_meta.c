@@ -287,7 +287,7 @@ END_TEST
 /* D12: limits are clear errors. */
 START_TEST(limits) {
     for (int i = 0; i < 4; i++) {
-        char name[8];
+        char name[24];
         snprintf(name, sizeof name, "big%d", i);
         struct meta_create in = wish(name);
         in.partitions = LIMIT_PARTITIONS_PER_TOPIC;
@@ -574,7 +574,7 @@ END_TEST
 #define TWIN_MAX 40
 struct twin_topic {
     bool there;
-    char name[8];
+    char name[24];
     uuid id;
     int32_t parts, epoch0;
 };
@@ -692,7 +692,7 @@ START_TEST(hostile_frames) {
     str_init(&good, SIZE_MAX);
     struct topicconf_entry e[] = {{SPAN_LIT("segment.bytes"), SPAN_LIT("1MiB")}, {SPAN_LIT("cleanup.policy"), SPAN_LIT("compact")}};
     for (int i = 0; i < 4; i++) {
-        char name[8];
+        char name[24];
         snprintf(name, sizeof name, "t%d", i);
         struct meta_create in = wish(name);
         in.entries = e;

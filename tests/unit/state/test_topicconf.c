@@ -168,6 +168,7 @@ int main(void) {
     Suite *s = suite_create("topicconf");
     TCase *t = tcase_create("topicconf");
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, defaults_are_kafkas);
     tcase_add_test(t, broker_settings_are_defaults);
     tcase_add_test(t, own_values_win);

@@ -88,9 +88,13 @@ struct conf_endpoint {
     char advertised_host[256];     /* "" = the address the client used (BR-040) */
     uint16_t advertised_port;      /* 0 = the port listened on */
 };
+struct conf_doors {
+    struct conf_endpoint v[CONF_LISTENERS_MAX];
+    size_t n;
+    size_t skipped;                /* listeners of a controller, left out */
+};
 /* `listeners` without those of controller.listener.names, joined with advertised.listeners by name. BAD_SETTING: an advertised wildcard (BR-040), an
- * advertised name that does not listen (BR-041), a security protocol that is not served. ret has room for CONF_LISTENERS_MAX; skipped counts
- * the controller's. */
-err conf_endpoints(const struct conf *c, struct conf_endpoint *ret, size_t *ret_n, size_t *ret_skipped, char *ret_why, size_t cap);
+ * advertised name that does not listen (BR-041), a security protocol that is not served. */
+err conf_endpoints(const struct conf *c, struct conf_doors *ret, char *ret_why, size_t cap);
 /* What no single value shows: process.roles, exactly one data directory, and conf_endpoints. */
 err conf_check(const struct conf *c, char *ret_why, size_t cap);
