@@ -28,16 +28,16 @@ void node_conf_defaults(struct node_conf *c) {
 }
 
 static err node_conf_listeners(const struct conf *c, struct node_conf *ret, char *why, size_t cap) {
-    struct conf_endpoint list[CONF_LISTENERS_MAX];
-    size_t n = 0, skipped = 0;
-    err e = conf_endpoints(c, list, &n, &skipped, why, cap);
-    for (size_t i = 0; e == ERR_OK && i < n; i++) {
+    struct conf_doors doors = {0};
+    err e = conf_endpoints(c, &doors, why, cap);
+    for (size_t i = 0; e == ERR_OK && i < doors.n; i++) {
+        const struct conf_endpoint *at = &doors.v[i];
         struct node_listener *l = &ret->listeners[ret->listeners_n++];
-        snprintf(l->name, sizeof(l->name), "%s", list[i].listen.name);
-        snprintf(l->host, sizeof(l->host), "%s", list[i].listen.host);
-        snprintf(l->advertised_host, sizeof(l->advertised_host), "%s", list[i].advertised_host);
-        l->port = list[i].listen.port;
-        l->advertised_port = list[i].advertised_port;
+        snprintf(l->name, sizeof(l->name), "%s", at->listen.name);
+        snprintf(l->host, sizeof(l->host), "%s", at->listen.host);
+        snprintf(l->advertised_host, sizeof(l->advertised_host), "%s", at->advertised_host);
+        l->port = at->listen.port;
+        l->advertised_port = at->advertised_port;
     }
     return e;
 }
@@ -54,6 +54,9 @@ err node_conf_from(const struct conf *c, struct node_conf *ret, char *ret_why, s
     ret->protected_mode = conf_bool(c, "protected.mode");
     ret->frame_bytes_max = (size_t)conf_int(c, "socket.request.max.bytes");
     ret->fetch_bytes_max = (size_t)conf_int(c, "fetch.max.bytes");
+    if (conf_int(c, "queued.max.request.bytes") > 0) {
+        ret->admit_bytes = (size_t)conf_int(c, "queued.max.request.bytes");
+    }
     ret->conns_max = (uint32_t)conf_int(c, "max.connections");
     ret->conn_idle_max = conf_int(c, "connections.max.idle.ms");
     ret->producer_expiry = conf_int(c, "producer.id.expiration.ms");
