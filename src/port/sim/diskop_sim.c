@@ -480,13 +480,13 @@ static void do_whole(struct diskop_sim *x) {
 bool diskop_sim_half(struct diskop_sim *x) {
     struct disk_req *rq = x->rq;
     struct prng *rng = &x->n->w->rng;
-    bool whole = prng_chance(rng, 1, 2);
+    bool whole = prng_chance(rng, 1, 2), begun = prng_chance(rng, 1, 2);
     size_t did = 0;
     if (whole) {
         do_whole(x);
-    } else if (rq->op == DISK_WRITE) {
+    } else if (begun && rq->op == DISK_WRITE) {
         did = write_some(x, (size_t)prng_below(rng, iov_bytes(rq) + 1), 0);
-    } else if (rq->op == DISK_RMTREE) {
+    } else if (begun && rq->op == DISK_RMTREE) {
         rmtree_half(x);
     }
     trace(x, TRACE_DISK_HALF, diskop_sim_path(rq), rq->op, whole ? -1 : (int64_t)did, 0);

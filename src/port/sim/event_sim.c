@@ -92,8 +92,8 @@ void event_sim_cancel(struct event_heap *h, struct event_sim *e) {
     }
 }
 
-int64_t event_sim_due(const struct event_heap *h, const struct event_sim *e) {
-    return h->slots[e->pos].at;
+int64_t event_sim_next(const struct event_heap *h) {
+    return h->n > 0 ? h->slots[1].at : INT64_MAX;
 }
 
 struct event_sim *event_sim_pop(struct event_heap *h, int64_t *ret_at) {

@@ -27,5 +27,5 @@ void event_sim_done(struct event_heap *h, struct event_sim *e);                 
 void event_sim_at(struct event_heap *h, struct event_sim *e, int64_t at);        /* schedules, or moves */
 void event_sim_cancel(struct event_heap *h, struct event_sim *e);
 static inline bool event_sim_is_set(const struct event_sim *e) { return e->pos != 0; }
-int64_t event_sim_due(const struct event_heap *h, const struct event_sim *e);    /* of a scheduled one */
+int64_t event_sim_next(const struct event_heap *h);            /* when the next one is due; INT64_MAX when none is left */
 struct event_sim *event_sim_pop(struct event_heap *h, int64_t *ret_at);          /* the next one, unscheduled; NULL when none is left */

@@ -50,6 +50,7 @@ struct net_conn {
     bool gone;                   /* told */
     bool broken;                 /* the client reset */
     struct list queue, finished; /* net_send */
+    struct list late;            /* net_send: came after a close, reported behind the others */
     size_t unsent;
     struct event_sim linger;
     struct ready_sim ready;
@@ -110,7 +111,7 @@ static err net_listen(struct net *net, const char *host, uint16_t port, void (*o
                       struct net_listener **ret_l) {
     struct loop_sim *lp = loop_of(net);
     if (port != 0 && listener_at(lp->node, port)) {
-        return ERR_EXISTS;
+        return ERR_LOCKED;
     }
     struct net_listener *l = world_mem_new(sizeof *l);
     l->lp = lp;
@@ -235,6 +236,7 @@ static void pump(struct net_conn *c) {
 
 static void let_go(struct net_conn *c, enum pipe_end how) {
     finish_all(c, ERR_CANCELLED);
+    list_splice_back(&c->finished, &c->late);
     event_sim_cancel(&c->lp->node->w->heap, &c->linger);
     c->state = CONN_CLOSED;
     pipe_sim_finish(&c->wire->down, how, 0);
@@ -422,6 +424,7 @@ static err net_adopt(struct net *net, struct net_accepted *a, const struct net_e
     list_init(&c->touched);
     list_init(&c->queue);
     list_init(&c->finished);
+    list_init(&c->late);
     list_init(&c->ready.link);
     c->ready.deliver = conn_deliver;
     event_sim_init(&lp->node->w->heap, &c->linger, linger_fire);
@@ -436,15 +439,14 @@ static err net_adopt(struct net *net, struct net_accepted *a, const struct net_e
 
 static void net_send(struct net_conn *c, struct net_send *s) {
     s->sent = 0;
-    c->unsent += s->chain->bytes;
-    if (c->state == CONN_OPEN || c->state == CONN_LINGER) {
+    if (c->state == CONN_OPEN) {
+        c->unsent += s->chain->bytes;
         list_push_back(&c->queue, &s->link);
         touch(c);
         return;
     }
-    c->unsent -= s->chain->bytes;
     s->err = ERR_CANCELLED;
-    list_push_back(&c->finished, &s->link);
+    list_push_back(c->state == CONN_CLOSED ? &c->finished : &c->late, &s->link);
     loop_sim_ready(c->lp, &c->ready);
 }
 

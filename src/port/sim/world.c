@@ -179,9 +179,11 @@ bool world_run(struct world *w, bool (*pred)(void *u), void *u, ms limit) {
         if (pred && pred(u)) {
             return true;
         }
-        if (w->now > end || !world_step(w)) {
+        if (event_sim_next(&w->heap) > end) {
+            w->now = end;
             return false;
         }
+        (void)world_step(w);               /* there is one */
     }
 }
 

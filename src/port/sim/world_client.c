@@ -23,6 +23,7 @@ struct world_client {
     struct event_sim due;        /* the connection is made; later: paused bytes are looked at again */
     uint8_t *out;                /* sent and without room in the socket: [out_off, out_off + out_n) */
     size_t out_off, out_n, out_cap;
+    size_t in_data;              /* bytes that the running data callback has been given */
     bool up, down, paused, shut, closed;
 };
 
@@ -61,7 +62,9 @@ void world_client_arrived(struct world_client *c) {
     while (c->up && !c->closed && !c->paused && p->arrived > 0) {
         size_t n = p->arrived;
         trace(c, TRACE_CLIENT_DATA, (int64_t)n, crc32c(pipe_sim_bytes(p), n));
+        c->in_data = n;
         c->ev->data(c->u, pipe_sim_bytes(p), n);
+        c->in_data = 0;
         if (!c->closed) {
             pipe_sim_took(p, n);
         }
@@ -158,7 +161,7 @@ static void end(struct world_client *c, enum pipe_end how) {
 
 void world_client_close(struct world_client *c) {
     if (c) {
-        end(c, c->out_n > 0 || c->wire->down.n > 0 ? PIPE_RST : PIPE_FIN);
+        end(c, c->out_n > 0 || c->wire->down.n > c->in_data ? PIPE_RST : PIPE_FIN);
     }
 }
 

@@ -102,5 +102,5 @@ void world_client_vanish(struct world_client *c);                          /* ha
 
 void world_after(struct world *w, ms delay, void (*fn)(void *u), void *u); /* a script's own event */
 bool world_step(struct world *w);                                          /* false when nothing is left */
-/* Step until pred(u) (may be NULL: never) or `limit` of simulated time; true when pred held. */
+/* Step until pred(u) (may be NULL: never) held, or `limit` of simulated time (at most some years) has passed; true when pred held. */
 bool world_run(struct world *w, bool (*pred)(void *u), void *u, ms limit);
