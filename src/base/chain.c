@@ -94,7 +94,7 @@ void chain_lend(struct chain *c, span s, struct chunk *chunk) {
 }
 
 void chain_join(struct chain *a, struct chain *b) {
-    must(a->arena == b->arena);
+    bool same = a->arena == b->arena;
     if (b->head) {
         if (a->tail) {
             a->tail->next = b->head;
@@ -104,8 +104,8 @@ void chain_join(struct chain *a, struct chain *b) {
         a->tail = b->tail;
         a->bytes += b->bytes;
         a->nodes += b->nodes;
-        a->ink_end = b->ink_end;
-        a->ink_room = b->ink_room;
+        a->ink_end = same ? b->ink_end : NULL;
+        a->ink_room = same ? b->ink_room : 0;
     }
     a->bad = a->bad || b->bad;
     chain_init(b, b->arena);

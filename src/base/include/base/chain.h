@@ -33,7 +33,7 @@ uint8_t *chain_ink(struct chain *c, size_t n);
 void chain_copy(struct chain *c, span s);
 /* Lend s, which lies in chunk (a reference is taken), or in memory outliving the chain when chunk is NULL. */
 void chain_lend(struct chain *c, span s, struct chunk *chunk);
-/* Append all of b to a; b is left empty. Both live in the same arena. */
+/* Append all of b to a; b is left empty. b's arena, where the nodes stay, must live as long as a's. */
 void chain_join(struct chain *a, struct chain *b);
 /* Fill up to cap entries starting at byte `skip` of the chain; returns entries used (for writev in pieces). */
 size_t chain_iov(const struct chain *c, size_t skip, struct iovec *iov, size_t cap);

@@ -20,13 +20,24 @@ struct wr {
 static inline struct wr wr_to(struct chain *out) { return (struct wr){.out = out}; }
 static inline struct wr wr_measure(void) { return (struct wr){.out = NULL}; }
 
-/* n bytes of ink to fill, or NULL (measuring, or no memory). */
+/* n bytes of ink to fill, or NULL (measuring, or no memory). What nearly always happens, the last node growing in its block, happens here; the
+ * rest is chain_ink's. */
 static inline uint8_t *wr_room(struct wr *w, size_t n) {
-    if (!w->out) {
+    struct chain *c = w->out;
+    if (!c) {
         w->measured += n;
         return NULL;
     }
-    return chain_ink(w->out, n);
+    struct chain_node *t = c->tail;
+    if (n > c->ink_room || !t || t->chunk || t->p + t->n != c->ink_end || c->bad) {
+        return chain_ink(c, n);
+    }
+    uint8_t *p = c->ink_end;
+    t->n += n;
+    c->bytes += n;
+    c->ink_end += n;
+    c->ink_room -= n;
+    return p;
 }
 
 static inline void wr_i8(struct wr *w, int8_t x) {
@@ -63,7 +74,7 @@ void wr_uvarint(struct wr *w, uint32_t x);
 
 void wr_string(struct wr *w, span s, bool flex, bool null);      /* above 32767 bytes the chain goes bad */
 void wr_bytes(struct wr *w, span s, bool flex, bool null);
-/* Record bytes: the span, or where `pieces` is not NULL those, which are moved into the chain and left empty (same arena). */
+/* Record bytes: the span, or where `pieces` is not NULL those, which are moved into the chain and left empty (chain_join). */
 void wr_records(struct wr *w, span s, struct chain *pieces, bool flex, bool null);
 void wr_count(struct wr *w, int32_t n, bool flex, bool null);    /* -1: null */
 void wr_present(struct wr *w, bool there, bool in_tag);
