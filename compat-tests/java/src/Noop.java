@@ -1,1 +1,0 @@
-public class Noop { public static void main(String[] a) { } }
