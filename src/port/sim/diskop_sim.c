@@ -39,9 +39,17 @@ const char *diskop_sim_path(const struct disk_req *rq) {
     }
 }
 
-static void trace(const struct diskop_sim *x, enum trace_kind kind, const char *name, int64_t a, int64_t b, int64_t c) {
+struct facts {                   /* numbers of a trace line */
+    int64_t a, b, c;
+};
+
+static void trace(const struct diskop_sim *x, enum trace_kind kind, const char *name, struct facts f) {
     world_sim_trace(x->n->w, &(struct trace_ev){
-        .kind = kind, .node = x->n->id, .shard = x->shard, .name = name, .a = a, .b = b, .c = c});
+        .kind = kind, .node = x->n->id, .shard = x->shard, .name = name, .a = f.a, .b = f.b, .c = f.c});
+}
+
+static void trace_fault(const struct diskop_sim *x, const char *what, int64_t detail, err e) {
+    trace(x, TRACE_DISK_FAULT, what, (struct facts){x->rq->op, detail, e});
 }
 
 static int64_t space(const struct diskop_sim *x) {
@@ -141,7 +149,7 @@ static err op_write(struct diskop_sim *x) {
     int64_t shift = 0;
     if (!x->outside && world_sim_strikes(x->n->w, x->n->w->faults.write_astray)) {
         shift = FS_PAGE * (int64_t)(1 + prng_below(&x->n->w->rng, 4));
-        trace(x, TRACE_DISK_FAULT, "astray", rq->op, shift, 0);
+        trace_fault(x, "astray", shift, ERR_OK);
     }
     rq->did = write_some(x, n, shift);
     if (!x->outside && prng_chance(&x->n->w->rng, 1, 32)) {
@@ -157,7 +165,7 @@ static err op_read(struct diskop_sim *x) {
     if (!x->outside && rq->len > 0 && rq->at < ino->size && world_sim_strikes(x->n->w, x->n->w->faults.read_rot)) {
         int64_t left = ino->size - rq->at;
         int64_t at = rq->at + (int64_t)prng_below(&x->n->w->rng, (uint64_t)(left < (int64_t)rq->len ? left : (int64_t)rq->len));
-        trace(x, TRACE_DISK_FAULT, "rot", rq->op, at, 0);
+        trace_fault(x, "rot", at, ERR_OK);
         fs_sim_flip(ino, at, (uint8_t)(1u << prng_below(&x->n->w->rng, 8)));
     }
     rq->did = fs_sim_read(ino, rq->at, rq->buf, rq->len);
@@ -189,7 +197,7 @@ static err dirs_exist(struct diskop_sim *x) {
 static err op_sync(struct diskop_sim *x) {
     struct world *w = x->n->w;
     if (!x->outside && world_sim_strikes(w, w->faults.sync_lost)) {
-        trace(x, TRACE_DISK_FAULT, "lost", x->rq->op, 0, 0);
+        trace_fault(x, "lost", 0, ERR_OK);
         snap_sim_lie(x->snap, &w->rng);
         return ERR_OK;
     }
@@ -325,36 +333,28 @@ static uint32_t iov_crc(const struct disk_req *rq) {
     return crc;
 }
 
-static void trace_done(const struct diskop_sim *x, const char *path, err e) {
-    const struct disk_req *rq = x->rq;
-    enum trace_kind kind = ops[rq->op].kind;
+/* What is worth telling of a request that was executed. */
+static struct facts facts_of(const struct disk_req *rq, err e) {
+    bool ok = e == ERR_OK;
     switch (rq->op) {
     case DISK_WRITE:
-        trace(x, kind, path, rq->at, (int64_t)rq->did, e == ERR_OK ? (int64_t)iov_crc(rq) : -(int64_t)e);
-        break;
+        return (struct facts){rq->at, (int64_t)rq->did, ok ? (int64_t)iov_crc(rq) : -(int64_t)e};
     case DISK_READ:
-        trace(x, kind, path, rq->at, (int64_t)rq->did, e == ERR_OK ? (int64_t)crc32c(rq->buf, rq->did) : -(int64_t)e);
-        break;
+        return (struct facts){rq->at, (int64_t)rq->did, ok ? (int64_t)crc32c(rq->buf, rq->did) : -(int64_t)e};
     case DISK_SYNC:
-        trace(x, kind, path, (int64_t)rq->files_n, (int64_t)rq->dirs_n, e);
-        break;
+        return (struct facts){(int64_t)rq->files_n, (int64_t)rq->dirs_n, e};
     case DISK_OPEN:
-        trace(x, kind, path, rq->flags, e == ERR_OK ? rq->size : 0, e);
-        break;
+        return (struct facts){rq->flags, ok ? rq->size : 0, e};
     case DISK_TRUNCATE:
     case DISK_FORGET:
-        trace(x, kind, path, rq->at, (int64_t)rq->len, e);
-        break;
+        return (struct facts){rq->at, (int64_t)rq->len, e};
     case DISK_LIST:
-        trace(x, kind, path, e == ERR_OK ? (int64_t)rq->entries_n : 0, 0, e);
-        break;
+        return (struct facts){ok ? (int64_t)rq->entries_n : 0, 0, e};
     case DISK_STAT:
     case DISK_SPACE:
-        trace(x, kind, path, e == ERR_OK ? rq->size : 0, 0, e);
-        break;
+        return (struct facts){ok ? rq->size : 0, 0, e};
     default:
-        trace(x, kind, path, 0, 0, e);
-        break;
+        return (struct facts){0, 0, e};
     }
 }
 
@@ -396,7 +396,7 @@ static err strike(struct diskop_sim *x) {
 static void fail(struct diskop_sim *x, err e) {
     struct disk_req *rq = x->rq;
     struct prng *rng = &x->n->w->rng;
-    trace(x, TRACE_DISK_FAULT, diskop_sim_path(rq), rq->op, 0, e);
+    trace_fault(x, diskop_sim_path(rq), 0, e);
     rq->did = 0;
     if (rq->op == DISK_WRITE) {
         size_t n = iov_bytes(rq), got = (size_t)prng_below(rng, n > 0 ? n : 1);
@@ -413,11 +413,9 @@ static void fail(struct diskop_sim *x, err e) {
 
 err diskop_sim_run(struct diskop_sim *x) {
     struct disk_req *rq = x->rq;
-    char path[256] = "";
+    char path[256];                                /* DISK_CLOSE frees the original */
     const char *p = diskop_sim_path(rq);
-    if (p) {
-        strncpy(path, p, sizeof path - 1);         /* DISK_CLOSE frees the original */
-    }
+    (void)snprintf(path, sizeof path, "%s", p ? p : "");
     rq->sys_errno = 0;
     if (!x->outside) {
         refuse_second_sync(x);
@@ -432,7 +430,7 @@ err diskop_sim_run(struct diskop_sim *x) {
         snap_sim_free(x->snap);
         x->snap = NULL;
     }
-    trace_done(x, path, e);
+    trace(x, ops[rq->op].kind, path, facts_of(rq, e));
     rq->err = e;
     return e;
 }
@@ -489,7 +487,7 @@ bool diskop_sim_half(struct diskop_sim *x) {
     } else if (begun && rq->op == DISK_RMTREE) {
         rmtree_half(x);
     }
-    trace(x, TRACE_DISK_HALF, diskop_sim_path(rq), rq->op, whole ? -1 : (int64_t)did, 0);
+    trace(x, TRACE_DISK_HALF, diskop_sim_path(rq), (struct facts){rq->op, whole ? -1 : (int64_t)did, 0});
     if (x->snap) {
         snap_sim_free(x->snap);
         x->snap = NULL;
