@@ -344,9 +344,21 @@ void net_conn_send(struct net_conn *c, struct net_send *s) {
     }
 }
 
+static ms mono(void) {
+    return (ms)(uv_hrtime() / 1000000);
+}
+
+static void on_linger(uv_timer_t *t);
+
+/* Have on_linger run at `due`; uv_now is the same clock, cached. */
+static void linger_until(uv_timer_t *t, ms due) {
+    ms now = (ms)uv_now(t->loop);
+    must(uv_timer_start(t, on_linger, due > now ? (uint64_t)(due - now) : 0, 0) == 0);
+}
+
 static void on_linger(uv_timer_t *t) {
     struct net_uv *n = t->data;
-    ms now = (ms)uv_now(t->loop);
+    ms now = mono();
     ms next = INT64_MAX;
     list_each_safe(it, &n->lingering) {
         struct net_conn *c = list_entry(it, struct net_conn, lingering);
@@ -357,7 +369,7 @@ static void on_linger(uv_timer_t *t) {
         }
     }
     if (next != INT64_MAX) {
-        must(uv_timer_start(t, on_linger, (uint64_t)(next - now), 0) == 0);
+        linger_until(t, next);
     }
 }
 
@@ -371,12 +383,11 @@ void net_conn_close_after_send(struct net_conn *c, ms linger) {
     }
     stop_reading(c);
     c->is_ending = true;
-    uint64_t wait = linger > 0 ? (uint64_t)linger : 0;
     uv_timer_t *t = &c->net->linger_timer;
-    c->deadline = (ms)(uv_now(t->loop) + wait);
+    c->deadline = mono() + (linger > 0 ? linger : 0);
     list_push_back(&c->net->lingering, &c->lingering);
-    if (!uv_is_active((uv_handle_t *)t) || uv_timer_get_due_in(t) > wait) {
-        must(uv_timer_start(t, on_linger, wait, 0) == 0);
+    if (!uv_is_active((uv_handle_t *)t) || (ms)(uv_now(t->loop) + uv_timer_get_due_in(t)) > c->deadline) {
+        linger_until(t, c->deadline);
     }
     mark_dirty(c);
 }

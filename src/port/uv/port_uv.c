@@ -230,7 +230,9 @@ void port_uv_free(struct port_uv *p) {
     uv_close((uv_handle_t *)&p->timer, NULL);
     uv_close((uv_handle_t *)&p->async, NULL);
     p->turn = NULL;
-    (void)uv_run(&p->loop, UV_RUN_DEFAULT);        /* runs the closing of the handles */
+    while (uv_run(&p->loop, UV_RUN_DEFAULT) != 0) {
+        /* runs the closing of the handles; a stop that was asked for before ends the first one early */
+    }
     must(uv_loop_close(&p->loop) == 0);
     inbox_uv_done(&p->inbox);
     mem_free(p);

@@ -256,6 +256,11 @@ static int64_t switches(void) {
 }
 
 #define IDLE_CLIENTS 100
+#ifdef __SANITIZE_THREAD__
+#define IDLE_WAKES_MAX 50              /* its own thread wakes up all the time */
+#else
+#define IDLE_WAKES_MAX 2               /* our own poll, and none of the loop's */
+#endif
 
 START_TEST(idle_loop_does_not_wake_up) {               /* P14 */
     struct door *d = door_new("127.0.0.1", 0);
@@ -265,9 +270,10 @@ START_TEST(idle_loop_does_not_wake_up) {               /* P14 */
         door_ping(fds[i].fd);
     }
     ck_assert_int_eq(poll(fds, IDLE_CLIENTS, 50), 0);
-    int64_t cpu = cpu_us(), slept = switches();
-    ck_assert_int_eq(poll(fds, IDLE_CLIENTS, 500), 0);         /* nobody says anything for so long */
-    ck_assert_int_le(switches() - slept, 2);           /* our own poll, and none of the loop's */
+    int64_t cpu = cpu_us();
+    int64_t slept = switches();
+    ck_assert_int_eq(poll(fds, IDLE_CLIENTS, 500), 0); /* nobody says anything for so long */
+    ck_assert_int_le(switches() - slept, IDLE_WAKES_MAX);
     ck_assert_int_lt(cpu_us() - cpu, 10000);
     for (int i = 0; i < IDLE_CLIENTS; i++) {
         door_ping(fds[i].fd);

@@ -129,7 +129,7 @@ static void crash_work(void) {
     struct disk_req op = {.op = DISK_OPEN, .path = "log", .flags = DISK_RDWR | DISK_CREATE};
     must(disk_call(d, &op) == ERR_OK);
     for (int i = 0; i < 10; i++) {
-        char bytes[8];
+        char bytes[20];
         (void)snprintf(bytes, sizeof bytes, "record%d", i);
         struct iovec iov = {.iov_base = bytes, .iov_len = 7};
         must_call(d, (struct disk_req){.op = DISK_WRITE, .file = op.file, .at = i * 7, .iov = &iov, .iov_n = 1});

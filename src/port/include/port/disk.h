@@ -89,6 +89,7 @@ static inline err disk_call(struct disk *d, struct disk_req *rq) { return d->cal
 void disk_entries_free(struct disk_entry *e, size_t n);
 
 /* Synchronous helpers over disk_call. */
-err disk_read_all(struct disk *d, const char *path, size_t max, void **ret_buf, size_t *ret_n);   /* mem_alloc'd; LIMIT above max */
+/* The whole file, mem_alloc'd, with a NUL behind its ret_n bytes; LIMIT above max. */
+err disk_read_all(struct disk *d, const char *path, size_t max, void **ret_buf, size_t *ret_n);
 /* Write temp, sync, rename, sync directory: old or new content after a crash, never neither. */
 err disk_replace_all(struct disk *d, const char *path, const void *buf, size_t n);

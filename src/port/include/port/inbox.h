@@ -10,6 +10,7 @@ struct inbox_item {
 
 struct inbox {
     void (*post)(struct inbox *to, struct inbox_item *it);                 /* any shard's thread */
-    /* Take at most n_max items in order into *ret (an initialised list head); returns how many. Owner's thread. */
+    /* Take at most n_max items in order into *ret (an initialised list head); returns how many. What is left brings another turn. Owner's
+     * thread. */
     size_t (*drain)(struct inbox *own, struct list *ret, size_t n_max);
 };
