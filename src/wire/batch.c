@@ -1,9 +1,11 @@
 /* Record batch v2: header, checks, stamps.
  *
- * Happy path of a produce: batch_check_facts reads the 61 bytes, compares the CRC, holds the header against the rules for producers and, if
- * nothing is compressed, against the records one by one; later the owner stamps offset and epoch, which lie outside the CRC.
- * Failure modes: TORN (fewer bytes than the length says: a log's tail), CORRUPT (impossible length, other magic, CRC), BAD_RECORD (intact, but
- * breaks a rule). Nothing is believed that the bytes do not bear out: lengths are compared with what is left before they are used.
+ * Happy path of a produce: batch_check_facts reads the 61 bytes, compares the CRC, holds the header
+ * against the rules for producers and, if nothing is compressed, against the records one by one;
+ * later the owner stamps offset and epoch, which lie outside the CRC.
+ * Failure modes: TORN (fewer bytes than the length says: a log's tail), CORRUPT (impossible length,
+ * other magic, CRC), BAD_RECORD (intact, but breaks a rule). Nothing is believed that the bytes do
+ * not bear out: lengths are compared with what is left before they are used.
  * Runs on: any. */
 #include "wire/batch.h"
 

@@ -1,7 +1,9 @@
 /* Headers of requests and responses.
  *
- * Happy path: key and version stand in the same place in every header, so they are looked at first and decide how to read the rest.
- * Failure modes: a header that ends early, or with nonsense in its tags, is BAD_FRAME. Unknown keys and versions are not judged here.
+ * Happy path: key and version stand in the same place in every header, so they are looked at first
+ * and decide how to read the rest.
+ * Failure modes: a header that ends early, or with nonsense in its tags, is BAD_FRAME. Unknown keys
+ * and versions are not judged here.
  * Runs on: any. */
 #include "wire/head.h"
 

@@ -1,8 +1,9 @@
 /* Reading a Kafka message, the less hot half of rd.h.
  *
  * Happy path: lengths are checked against what is left, then a span into the frame is handed out.
- * Failure modes: rd_fail moves the cursor to the end, so that every later read finds nothing and gives zeros; whoever reads checks
- * once, with rd_status. Memory is asked for only after the count was found possible.
+ * Failure modes: rd_fail moves the cursor to the end, so that every later read finds nothing and
+ * gives zeros; whoever reads checks once, with rd_status. Memory is asked for only after the count
+ * was found possible.
  * Runs on: any. */
 #include "wire/rd.h"
 

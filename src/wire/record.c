@@ -1,8 +1,10 @@
 /* Records inside a batch: walk and build.
  *
- * Happy path: walk_init finds (or unpacks) the records, walk_next hands out one after the other with spans into them. Building writes records
- * behind room left for the header, and finish fills the header in.
- * Failure modes: nonsense ends a walk early with `bad`, for readers to take as "no such record"; building goes bad when the arena does.
+ * Happy path: walk_init finds (or unpacks) the records, walk_next hands out one after the other
+ * with spans into them. Building writes records behind room left for the header, and finish fills
+ * the header in.
+ * Failure modes: nonsense ends a walk early with `bad`, for readers to take as "no such record";
+ * building goes bad when the arena does.
  * Runs on: any. */
 #include "wire/record.h"
 

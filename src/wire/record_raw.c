@@ -1,8 +1,10 @@
 /* One record as it lies in the bytes of a batch.
  *
- * Happy path: length, attributes (unused), timestamp delta, offset delta, key, value, number of headers, headers; nearly all the varints are
- * one byte long and are read here, longer ones in base.
- * Failure modes: any length that goes past what the one around it allows ends the reading with false.
+ * Happy path: length, attributes (unused), timestamp delta, offset delta, key, value, number of
+ * headers, headers; nearly all the varints are one byte long and are read here, longer ones in
+ * base.
+ * Failure modes: any length that goes past what the one around it allows ends the reading with
+ * false.
  * Runs on: any. */
 #include "record_raw.h"
 

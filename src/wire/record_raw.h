@@ -1,4 +1,5 @@
-/* One record as it lies in the (unpacked) bytes of a batch. Private to the room. Quiet; any thread. */
+/* One record as it lies in the (unpacked) bytes of a batch. Private to the room. Quiet; any
+ * thread. */
 #pragma once
 
 #include "base/span.h"

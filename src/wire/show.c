@@ -1,6 +1,7 @@
 /* Words of the generated _print functions.
  *
- * Happy path: `{acks=-1 topics=[3:{name='a' partitions=[1:{index=0 records=<75>}]}]}`, one line, safe to put into a log.
+ * Happy path: `{acks=-1 topics=[3:{name='a' partitions=[1:{index=0 records=<75>}]}]}`, one line,
+ * safe to put into a log.
  * Failure modes: the text's ceiling; what does not fit is missing.
  * Runs on: any. */
 #include "show.h"

@@ -1,4 +1,5 @@
-/* Words of the generated _print functions: a label, then a value, appended to a text. Private to the room. */
+/* Words of the generated _print functions: a label, then a value, appended to a text. Private to
+ * the room. */
 #pragma once
 
 #include "wire/msg.h"

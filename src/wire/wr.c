@@ -1,8 +1,9 @@
 /* Writing a Kafka message, the less hot half of wr.h.
  *
  * Happy path: ink for all small fields, a lent node for record bytes.
- * Failure modes: no memory, or a value that its length field cannot say, makes the chain bad; whoever writes checks chain_ok once.
- * A writer without a chain only measures: that is how the size before a tagged field is known.
+ * Failure modes: no memory, or a value that its length field cannot say, makes the chain bad;
+ * whoever writes checks chain_ok once. A writer without a chain only measures: that is how the size
+ * before a tagged field is known.
  * Runs on: whoever holds the request. */
 #include "wire/wr.h"
 

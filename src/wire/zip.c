@@ -1,7 +1,8 @@
 /* The codecs of a record batch, by number.
  *
  * Happy path: one call down.
- * Failure modes: a number that names no codec is CORRUPT, and so is nothing at all: every codec's empty stream has bytes.
+ * Failure modes: a number that names no codec is CORRUPT, and so is nothing at all: every codec's
+ * empty stream has bytes.
  * Runs on: any. */
 #include "wire/zip.h"
 

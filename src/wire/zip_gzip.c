@@ -1,7 +1,8 @@
 /* gzip (RFC 1952) through zlib; several members in a row are one stream.
  *
  * Happy path: inflate into a growing buffer until the last member ends where the input ends.
- * Failure modes: LIMIT as soon as the output passes the ceiling, whatever the stream still promises; CORRUPT on checksums and cut streams.
+ * Failure modes: LIMIT as soon as the output passes the ceiling, whatever the stream still
+ * promises; CORRUPT on checksums and cut streams.
  * Runs on: any. */
 #include <zlib.h>
 

@@ -1,7 +1,10 @@
-/* lz4 frames. Written with independent blocks of 64 KiB and without content size, which every Java client reads.
+/* lz4 frames. Written with independent blocks of 64 KiB and without content size, which every Java
+ * client reads.
  *
- * Happy path: decompress into a growing buffer until the end mark, which must be where the input ends.
- * Failure modes: LIMIT above the ceiling; CORRUPT on anything the library refuses, a cut frame, or bytes behind it.
+ * Happy path: decompress into a growing buffer until the end mark, which must be where the input
+ * ends.
+ * Failure modes: LIMIT above the ceiling; CORRUPT on anything the library refuses, a cut frame, or
+ * bytes behind it.
  * Runs on: any. */
 #include <lz4frame.h>
 

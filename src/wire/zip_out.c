@@ -1,7 +1,9 @@
 /* A growing output buffer under a ceiling.
  *
- * Happy path: it starts at a few times the packed size, doubles, and is copied into the arena once its size is known.
- * Failure modes: the ceiling may be passed by one byte, which is how a stream that ends exactly there is told from one that goes on.
+ * Happy path: it starts at a few times the packed size, doubles, and is copied into the arena once
+ * its size is known.
+ * Failure modes: the ceiling may be passed by one byte, which is how a stream that ends exactly
+ * there is told from one that goes on.
  * Runs on: any. */
 #include "zip_out.h"
 

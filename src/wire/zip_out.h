@@ -1,5 +1,6 @@
-/* Where a codec that does not know its size beforehand puts its output: a buffer that grows up to a ceiling, outside the arena, so that a
- * bomb leaves nothing behind there. Private to the room. */
+/* Where a codec that does not know its size beforehand puts its output: a buffer that grows up
+ * to a ceiling, outside the arena, so that a bomb leaves nothing behind there. Private to the
+ * room. */
 #pragma once
 
 #include "base/arena.h"

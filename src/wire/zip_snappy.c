@@ -1,8 +1,10 @@
-/* snappy, in its two dresses: one raw block (librdkafka), or the framing of xerial's Java library (a 16-byte head, then blocks each behind its
- * int32 length), which is what we write.
+/* snappy, in its two dresses: one raw block (librdkafka), or the framing of xerial's Java library
+ * (a 16-byte head, then blocks each behind its int32 length), which is what we write.
  *
- * Happy path: every block says its unpacked length up front, so the sizes are added up first, and one allocation is exact.
- * Failure modes: a length that this many packed bytes cannot yield is CORRUPT before anything is allocated (T55); a sum above the ceiling is LIMIT.
+ * Happy path: every block says its unpacked length up front, so the sizes are added up first, and
+ * one allocation is exact.
+ * Failure modes: a length that this many packed bytes cannot yield is CORRUPT before anything is
+ * allocated (T55); a sum above the ceiling is LIMIT.
  * Runs on: any. */
 #include <snappy-c.h>
 

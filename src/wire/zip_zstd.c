@@ -1,8 +1,8 @@
 /* zstd; several frames in a row are one stream.
  *
  * Happy path: decompress into a growing buffer until the last frame ends where the input ends.
- * Failure modes: a frame that wants a window above 2^LIMIT_ZSTD_WINDOW_LOG bytes is LIMIT before that memory is taken (T55), and so is output
- * above the ceiling; CORRUPT on the rest.
+ * Failure modes: a frame that wants a window above 2^LIMIT_ZSTD_WINDOW_LOG bytes is LIMIT before
+ * that memory is taken (T55), and so is output above the ceiling; CORRUPT on the rest.
  * Runs on: any. */
 #include <zstd.h>
 #include <zstd_errors.h>

@@ -1,4 +1,5 @@
-/* What a fuzz target gives: libFuzzer's entry, and how a seed for it is made. Linked either with libFuzzer or with replay.c. */
+/* What a fuzz target gives: libFuzzer's entry, and how a seed for it is made. Linked either with
+ * libFuzzer or with replay.c. */
 #pragma once
 
 #include "base/must.h"

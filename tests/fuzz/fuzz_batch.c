@@ -1,7 +1,9 @@
-/* Record batches: as a producer's and as a log's. Input: a batch, whose CRC is made right here, since no fuzzer guesses one.
+/* Record batches: as a producer's and as a log's. Input: a batch, whose CRC is made right here,
+ * since no fuzzer guesses one.
  *
- * Holds: what is accepted from a producer walks to its end with as many records as it says, if it is not compressed; a compressed one walks
- * or is refused, within the ceiling; walking never leaves the bytes. T53, T54, T55. */
+ * Holds: what is accepted from a producer walks to its end with as many records as it says, if
+ * it is not compressed; a compressed one walks or is refused, within the ceiling; walking never
+ * leaves the bytes. T53, T54, T55. */
 #include <string.h>
 
 #include "base/be.h"

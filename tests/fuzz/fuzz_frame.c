@@ -1,5 +1,6 @@
-/* A connection's bytes: frames of int32 size, header, body, read as the Kafka door reads them. Holds: nothing is read outside its frame, and a
- * served request that decodes is at most as long as its frame. T51 (its decoding half), T52, T53. */
+/* A connection's bytes: frames of int32 size, header, body, read as the Kafka door reads them.
+ * Holds: nothing is read outside its frame, and a served request that decodes is at most as long
+ * as its frame. T51 (its decoding half), T52, T53. */
 #include "base/mem.h"
 #include "fuzz.h"
 #include "wire/head.h"

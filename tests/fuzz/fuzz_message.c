@@ -1,7 +1,9 @@
-/* Every decoder of every message, by table. Input: api (index), side (bit 7) and version, then a body.
+/* Every decoder of every message, by table. Input: api (index), side (bit 7) and version, then a
+ * body.
  *
- * Holds: what decodes also encodes; the measured size is the written one; and encoding is a fixed point after one round (the first round may
- * shorten varints, turn bools into 1 and drop tags at their default). Printing takes anything that decodes. T52, T53. */
+ * Holds: what decodes also encodes; the measured size is the written one; and encoding is a
+ * fixed point after one round (the first round may shorten varints, turn bools into 1 and drop
+ * tags at their default). Printing takes anything that decodes. T52, T53. */
 #include <stdlib.h>
 
 #include "fuzz.h"

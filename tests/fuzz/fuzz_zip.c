@@ -1,4 +1,5 @@
-/* The codecs. Input: codec, then packed bytes. Holds: what comes out is within the ceiling, and what was unpacked packs and unpacks to the same. T55. */
+/* The codecs. Input: codec, then packed bytes. Holds: what comes out is within the ceiling, and
+ * what was unpacked packs and unpacks to the same. T55. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,7 +1,9 @@
-/* Goal: our reader and writer agree byte for byte with encoders that nobody here wrote (the Java client, kmsg), for every served API, version
- * and direction. Method: each <api>_<req|resp>_v<N>_<oracle>[_tags].bin holds [u32 length][body]...; each body is decoded, must be used up, and
- * encoded again to the same bytes; each body cut short must be refused (S1.6). In a _tags file the bodies come in pairs, with unknown
- * tagged fields and without: both must say the same (S2.9). A version without any body fails.
+/* Goal: our reader and writer agree byte for byte with encoders that nobody here wrote (the Java
+ * client, kmsg), for every served API, version and direction. Method: each
+ * <api>_<req|resp>_v<N>_<oracle>[_tags].bin holds [u32 length][body]...; each body is decoded, must
+ * be used up, and encoded again to the same bytes; each body cut short must be refused (S1.6). In a
+ * _tags file the bodies come in pairs, with unknown tagged fields and without: both must say the
+ * same (S2.9). A version without any body fails.
  * usage: golden DIRECTORY */
 #include <dirent.h>
 #include <stdio.h>
@@ -100,9 +102,9 @@ static void judge_cuts(struct judge *j, const struct body *b) {
     }
 }
 
-/* Returns the printed form for the comparison of pairs; malloc'ed, NULL on a failure. `strange`: the body has tags that nobody knows; in
- * all others of the Java client's every tag is known to us, or a wrong tag number would pass for an unknown one. (kmsg writes a tag in versions
- * below the tag's own, too.) */
+/* Returns the printed form for the comparison of pairs; malloc'ed, NULL on a failure. `strange`: the body has tags
+ * that nobody knows; in all others of the Java client's every tag is known to us, or a wrong tag number would pass
+ * for an unknown one. (kmsg writes a tag in versions below the tag's own, too.) */
 static char *judge_body(struct judge *j, const struct body *b, bool strange) {
     struct arena a;
     arena_init(&a, NULL, ARENA_BYTES);

@@ -1,6 +1,8 @@
-/* Goal: record batches of the Java client's builder, in all codecs and kinds, are read as they were meant (D1, S5.6, S5.12, S7.11), and what we
- * build from their records reads the same. Method: batch_<name>.txt says what must be found, written by the encoder from what went in; the
- * walk's findings are printed in the same form and compared as text. Then the records go through our own builder with every codec.
+/* Goal: record batches of the Java client's builder, in all codecs and kinds, are read as they were
+ * meant (D1, S5.6, S5.12, S7.11), and what we build from their records reads the same. Method:
+ * batch_<name>.txt says what must be found, written by the encoder from what went in; the walk's
+ * findings are printed in the same form and compared as text. Then the records go through our own
+ * builder with every codec.
  * usage: golden_batch DIRECTORY */
 #include <dirent.h>
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* Reading golden files whole. Happy path: open, read, close. Failure modes: a file that cannot be read ends the program.
+/* Reading golden files whole. Happy path: open, read, close. Failure modes: a file that cannot be
+ * read ends the program.
  * Runs on: test programs. */
 #include "golden_file.h"
 

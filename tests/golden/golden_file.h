@@ -1,4 +1,5 @@
-/* Files of [u32 big endian length][bytes]..., as the foreign encoders write them. For test programs: gives up on the first trouble. */
+/* Files of [u32 big endian length][bytes]..., as the foreign encoders write them. For test
+ * programs: gives up on the first trouble. */
 #pragma once
 
 #include "base/span.h"

@@ -9,9 +9,10 @@ import re
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
 spec = importlib.util.spec_from_file_location("msgc", sys.argv[1])
 msgc = importlib.util.module_from_spec(spec)
-sys.dont_write_bytecode = True
 spec.loader.exec_module(msgc)
 HEAD = "api a  key 1\nversions 0-3  flexible 2+\n\n"
 
@@ -51,6 +52,9 @@ WRONG = [
     ("not a number", HEAD + "request\n  x  i32  = many\nresponse\n  y  i8\n", 5, "i32"),
     ("null default of what is never null", HEAD + "request\n  x  string  = null\nresponse\n  y  i8\n", 5, "never null"),
     ("default of a struct", HEAD + "request\n  s  s  = 3\n    x  i8\nresponse\n  y  i8\n", 5, "struct"),
+    ("record without a key", "record a  versions 0  flexible none\n  x  i8\n", 1, "key"),
+    ("record's key twice", "record a  key 1  versions 0  flexible none\n  x  i8\nrecord b  key 1  versions 0  flexible none\n  x  i8\n", 3, "already"),
+    ("record in an api", HEAD + "request\n  x  i8\nrecord r  key 1\n", 6, "among records"),
     ("two apis", HEAD + "request\n  x  i8\nresponse\n  y  i8\napi b  key 2\n", 8, "one api"),
     ("nothing", "# only words\n", 1, "no message"),
 ]

@@ -1,5 +1,7 @@
-/* Goal: shapes that later messages will need are generated rightly (S2.9, S2.10, S2.11, S2.12, S2.14): null structs in line and in tags, tags of every
- * kind, rigid strings, structs used again, defaults. Method: the toy message against bytes written down by hand from the rules of the encoding. */
+/* Goal: shapes that later messages will need are generated rightly (S2.9, S2.10, S2.11, S2.12,
+ * S2.14): null structs in line and in tags, tags of every kind, rigid strings, structs used
+ * again, defaults. Method: the toy message against bytes written down by hand from the rules of
+ * the encoding. */
 #include <string.h>
 
 #include "base/run.h"

@@ -1,5 +1,6 @@
-/* Goal: what a producer may send and what it may not; what a log's reader makes of torn or foreign bytes (S5.2, S5.4-S5.7, S5.9-S5.12, S5.26, S6.4, T8,
- * T54). Method: a sound batch, then lies about it one by one, with the CRC made right again so that the lie itself is judged. */
+/* Goal: what a producer may send and what it may not; what a log's reader makes of torn or
+ * foreign bytes (S5.2, S5.4-S5.7, S5.9-S5.12, S5.26, S6.4, T8, T54). Method: a sound batch, then
+ * lies about it one by one, with the CRC made right again so that the lie itself is judged. */
 #include "wire/batch.h"
 
 #include "base/be.h"

@@ -1,4 +1,5 @@
-/* Goal: the right header for each body, on both sides (S1.3, S2.1, S2.2, S2.3, S2.4). Method: tables of bytes. */
+/* Goal: the right header for each body, on both sides (S1.3, S2.1, S2.2, S2.3, S2.4). Method:
+ * tables of bytes. */
 #include "wire/head.h"
 
 #include "base/run.h"

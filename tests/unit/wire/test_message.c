@@ -1,4 +1,5 @@
-/* Goal: the generated code as its users see it: the table, defaults of absent fields, versions, printing. Method: examples. */
+/* Goal: the generated code as its users see it: the table, defaults of absent fields, versions,
+ * printing. Method: examples. */
 #include "base/run.h"
 #include "wire/k_api.h"
 #include "wire/k_create_topics.h"

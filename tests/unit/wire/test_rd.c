@@ -1,5 +1,6 @@
-/* Goal: no bytes of a peer make the reader allocate, overrun or misread (T52, S2.11, S2.13, S2.14, S1.6). Method: tables of hostile lengths, counts
- * and tagged sections; after each the arena must not have grown. */
+/* Goal: no bytes of a peer make the reader allocate, overrun or misread (T52, S2.11, S2.13,
+ * S2.14, S1.6). Method: tables of hostile lengths, counts and tagged sections; after each the
+ * arena must not have grown. */
 #include "wire/rd.h"
 
 #include "base/limits.h"

@@ -1,4 +1,5 @@
-/* Goal: records go into a batch and come out the same with every codec; a reader of nonsense stops and does no harm (D1, S5.12, S5.17, T54, T55).
+/* Goal: records go into a batch and come out the same with every codec; a reader of nonsense stops
+ * and does no harm (D1, S5.12, S5.17, T54, T55).
  * Method: round trips of drawn records; lies in the bytes; every allocation failed once. */
 #include "wire/record.h"
 

@@ -1,5 +1,6 @@
-/* Goal: what is written is what the schema says and moves no big bytes (S2.9, S2.11, S2.12, S7.8; D1). Method: small messages against bytes counted by
- * hand; the chain's nodes are looked at for what was copied and what was lent. */
+/* Goal: what is written is what the schema says and moves no big bytes (S2.9, S2.11, S2.12,
+ * S7.8; D1). Method: small messages against bytes counted by hand; the chain's nodes are looked
+ * at for what was copied and what was lent. */
 #include "wire/wr.h"
 
 #include "base/mem.h"

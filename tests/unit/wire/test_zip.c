@@ -1,5 +1,6 @@
-/* Goal: a packed batch is unpacked whole or not at all, and a bomb costs its ceiling and no more (T55, S5.17). Method: round trips of awkward sizes; bombs
- * of every codec, made by the libraries themselves; lying lengths made by hand; the process's peak memory is watched. */
+/* Goal: a packed batch is unpacked whole or not at all, and a bomb costs its ceiling and no more
+ * (T55, S5.17). Method: round trips of awkward sizes; bombs of every codec, made by the
+ * libraries themselves; lying lengths made by hand; the process's peak memory is watched. */
 #include "wire/zip.h"
 
 #include <lz4frame.h>

@@ -4,8 +4,9 @@
 #include "wire/k_api.h"
 #include "wire/k_header.h"
 
-/* Read the header at the front of a frame (without its size). ret_api is NULL for an unknown key; for a version outside [min, max] the tags of
- * a flexible header are left unread, since nobody knows what that version looks like. BAD_FRAME. */
+/* Read the header at the front of a frame (without its size). ret_api is NULL for an unknown key; for a version
+ * outside [min, max] the tags of a flexible header are left unread, since nobody knows what that version looks
+ * like. BAD_FRAME. */
 err head_request_get(struct rd *r, struct k_request_header *ret_h, const struct msg_api **ret_api);
 /* For clients. api and h->api_version must fit each other. */
 void head_request_put(const struct k_request_header *h, const struct msg_api *api, struct wr *w);

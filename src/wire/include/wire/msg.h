@@ -2,8 +2,9 @@
  *
  * Of each message `k_x` there are (in wire/k_<api>.h)
  *   k_x_init   every field at its default; an answer starts with this, and so does each struct within it
- *   k_x_get    decode version v. Arrays lie in r's arena, spans point into the frame: both must outlive m. OK, BAD_FRAME, NOMEM (or arena at its
- *              ceiling), BAD_VERSION; on an error m must not be looked at. Bytes left over are the caller's to judge: rd_left
+ *   k_x_get    decode version v. Arrays lie in r's arena, spans point into the frame: both must outlive m. OK,
+ *              BAD_FRAME, NOMEM (or arena at its ceiling), BAD_VERSION; on an error m must not be looked at. Bytes
+ *              left over are the caller's to judge: rd_left
  *   k_x_put    encode version v, which must exist. Fields that v lacks are not written. The chain says whether it went well
  *   k_x_print  for traces
  * An array `xs` has `xs_n` elements; xs_n is -1 for null. A null string has p == NULL. */

@@ -20,8 +20,8 @@ struct wr {
 static inline struct wr wr_to(struct chain *out) { return (struct wr){.out = out}; }
 static inline struct wr wr_measure(void) { return (struct wr){.out = NULL}; }
 
-/* n bytes of ink to fill, or NULL (measuring, or no memory). What nearly always happens, the last node growing in its block, happens here; the
- * rest is chain_ink's. */
+/* n bytes of ink to fill, or NULL (measuring, or no memory). What nearly always happens, the last node growing in
+ * its block, happens here; the rest is chain_ink's. */
 static inline uint8_t *wr_room(struct wr *w, size_t n) {
     struct chain *c = w->out;
     if (!c) {
