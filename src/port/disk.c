@@ -1,8 +1,10 @@
 /* Small files, whole: read one into memory, replace one so that a crash leaves the old or the new content.
  *
- * Happy path of a replacement: write `path`.tmp, sync it, rename it over `path`, sync the directory (RELIABILITY 6, rule 1).
- * Failure modes: any step's err is the answer; before the rename the old file is untouched and the temporary one is removed as far as
- * possible. When only the directory's sync failed, the new content stands in the page cache and may or may not survive a power cut.
+ * Happy path of a replacement: write `path`.tmp, sync it, rename it over `path`, sync the directory (RELIABILITY 6,
+ * rule 1).
+ * Failure modes: any step's err is the answer; before the rename the old file is untouched and the temporary one is
+ * removed as far as possible. When only the directory's sync failed, the new content stands in the page cache and
+ * may or may not survive a power cut.
  * Runs on: boot, offline tools (disk_call blocks); never a serving shard. */
 #include "port/disk.h"
 

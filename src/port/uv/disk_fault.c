@@ -1,7 +1,8 @@
 /* The crash points of disk_fault.h: which one is armed, how often it was passed, and the death itself.
  *
  * Happy path: PERIGEE_FAULT is not set and every crash point costs one branch on a flag that never changes.
- * Failure modes: a malformed PERIGEE_FAULT arms nothing but says so on stderr, for a test that believes to crash must not pass by surviving.
+ * Failure modes: a malformed PERIGEE_FAULT arms nothing but says so on stderr, for a test that believes to crash
+ * must not pass by surviving.
  * Runs on: init on any thread, once; the rest on disk threads and on whoever uses disk_call. */
 #include "disk_fault.h"
 

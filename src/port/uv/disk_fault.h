@@ -1,9 +1,10 @@
-/* Named crash points for tests on the real process: with PERIGEE_FAULT=NAME:K in the environment the process kills itself with SIGKILL
- * right before its K-th operation of that name, counted over all lanes and shards (every single system call counts: a sync of three
- * files is three).
+/* Named crash points for tests on the real process: with PERIGEE_FAULT=NAME:K in the environment the process kills
+ * itself with SIGKILL right before its K-th operation of that name, counted over all lanes and shards (every
+ * single system call counts: a sync of three files is three).
  *
- * Names: disk.open close write read sync syncfs truncate rename unlink mkdir rmtree list stat space forget lock (with "disk." in
- * front), and disk.tear, which writes the first half of its K-th write and dies then. Compiled out by NDEBUG_FAULTS. */
+ * Names: disk.open close write read sync syncfs truncate rename unlink mkdir rmtree list stat space forget lock
+ * (with "disk." in front), and disk.tear, which writes the first half of its K-th write and dies then. Compiled
+ * out by NDEBUG_FAULTS. */
 #pragma once
 
 #include "port/disk.h"

@@ -1,10 +1,13 @@
-/* Each disk_op as plain system calls, relative to the data directory: openat, pwritev, preadv, fdatasync, syncfs, renameat, … through
- * libc's functions only, so that an LD_PRELOAD shim sees (and may fail, shorten or delay) every one of them.
+/* Each disk_op as plain system calls, relative to the data directory: openat, pwritev, preadv, fdatasync, syncfs,
+ * renameat, … through libc's functions only, so that an LD_PRELOAD shim sees (and may fail, shorten or delay) every
+ * one of them.
  *
- * Happy path: one or two calls a request. Writes and reads go on after a short one until everything is done, the file ends or an
- * error comes; EINTR is repeated, also of fdatasync: it says that the wait was cut, not that a page was lost.
- * Failure modes: the errno stays in rq->sys_errno and is folded into the few errs that callers act upon; `did` of a failed write counts
- * what the kernel took before. A failed sync is reported once and never repeated here (RELIABILITY 6, rule 4).
+ * Happy path: one or two calls a request. Writes and reads go on after a short one until everything is done, the
+ * file ends or an error comes; EINTR is repeated, also of fdatasync: it says that the wait was cut, not that a page
+ * was lost.
+ * Failure modes: the errno stays in rq->sys_errno and is folded into the few errs that callers act upon; `did` of a
+ * failed write counts what the kernel took before. A failed sync is reported once and never repeated here
+ * (RELIABILITY 6, rule 4).
  * Paths are ours, not a client's, yet one that leaves the data directory is refused (T64's last line of defence).
  * Runs on: the disk threads of port_uv, and whoever calls disk_call. */
 #include "disk_ops.h"
@@ -288,8 +291,8 @@ static int op_forget(int root, struct disk_req *rq) {
     return posix_fadvise(rq->file->fd, rq->at, (off_t)rq->len, POSIX_FADV_DONTNEED);
 }
 
-/* The lock that Kafka's FileChannel.tryLock takes: a POSIX write lock on the whole file. The kernel drops it as soon as any descriptor of
- * this file is closed in this process, so this one stays open for ever. */
+/* The lock that Kafka's FileChannel.tryLock takes: a POSIX write lock on the whole file. The kernel drops it as
+ * soon as any descriptor of this file is closed in this process, so this one stays open for ever. */
 static int op_lock(int root, struct disk_req *rq) {
     int fd = open_at(root, rq->path, O_RDWR | O_CREAT);
     if (fd < 0) {

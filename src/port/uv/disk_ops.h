@@ -7,7 +7,8 @@ struct disk_file {
     int fd;
 };
 
-/* Runs rq below the directory `root` and fills its outputs, err, sys_errno and took_us; returns rq->err. Does not call rq->done. */
+/* Runs rq below the directory `root` and fills its outputs, err, sys_errno and took_us; returns rq->err. Does not call
+ * rq->done. */
 err disk_ops_run(int root, struct disk_req *rq);
 /* The err that stands for an errno of a disk operation. */
 err disk_ops_err(int sys_errno);

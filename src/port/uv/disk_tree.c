@@ -1,8 +1,9 @@
 /* Listing a directory, and removing one with its contents.
  *
- * Happy path: list reads the names, then asks each for its size; an entry that vanishes in between is left out. remove empties a
- * directory from below and unlinks it last, so that an interrupted removal can be repeated.
- * Failure modes: without memory nothing is returned; a removal ends at its first error and leaves the rest where it is.
+ * Happy path: list reads the names, then asks each for its size; an entry that vanishes in between is left out.
+ * remove empties a directory from below and unlinks it last, so that an interrupted removal can be repeated.
+ * Failure modes: without memory nothing is returned; a removal ends at its first error and leaves the rest where it
+ * is.
  * Runs on: the disk threads, and whoever calls disk_call. */
 #include "disk_tree.h"
 

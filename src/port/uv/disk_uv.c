@@ -1,11 +1,15 @@
-/* Three lanes of disk work per shard (DESIGN 4): write, sync and read never wait for each other, each is one thread and one FIFO.
+/* Three lanes of disk work per shard (DESIGN 4): write, sync and read never wait for each other, each is one thread
+ * and one FIFO.
  *
- * Happy path: submit puts a request on its lane's queue; the lane's thread takes the whole queue, runs one after the other and puts each
- * on the `done` list; the first on an empty list wakes the loop, which takes the whole list and runs the callbacks before the turn.
- * So a batch of completions costs one wake-up, and an unused lane costs no thread.
- * Failure modes: a request's own failure is its err. When a lane's thread cannot be made, the request comes home with LIMIT, never
- * inside submit. Freeing a disk with requests in flight is a broken invariant: their memory would be written after its owner is gone.
- * Runs on: submit, deliver, init, done: the shard; run_lane: a disk thread. Signals are blocked there, so that no wait is cut. */
+ * Happy path: submit puts a request on its lane's queue; the lane's thread takes the whole queue, runs one after
+ * the other and puts each on the `done` list; the first on an empty list wakes the loop, which takes the whole list
+ * and runs the callbacks before the turn. So a batch of completions costs one wake-up, and an unused lane costs no
+ * thread.
+ * Failure modes: a request's own failure is its err. When a lane's thread cannot be made, the request comes home
+ * with LIMIT, never inside submit. Freeing a disk with requests in flight is a broken invariant: their memory would
+ * be written after its owner is gone.
+ * Runs on: submit, deliver, init, done: the shard; run_lane: a disk thread.
+ * Signals are blocked there, so that no wait is cut. */
 #include "disk_uv.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* The disk of one shard: three lanes, each a queue and (once used) a thread, and the list on which completions come home. */
+/* The disk of one shard: three lanes, each a queue and (once used) a thread, and the list on which completions come
+ * home. */
 #pragma once
 
 #include <pthread.h>

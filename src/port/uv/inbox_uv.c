@@ -1,9 +1,10 @@
 /* Messages to this shard from all shards, itself included.
  *
- * Happy path: post appends under the lock and wakes the owner's poll; wake-ups of one turn fall together. drain swaps the list out under the
- * lock once and hands out from there, so the owner holds the lock for a few instructions per turn. One list for all senders keeps
- * the order of each of them.
- * Failure modes: none; admission bounds what can be posted (DESIGN 3). What drain leaves behind brings another turn by itself.
+ * Happy path: post appends under the lock and wakes the owner's poll; wake-ups of one turn fall together. drain
+ * swaps the list out under the lock once and hands out from there, so the owner holds the lock for a few
+ * instructions per turn. One list for all senders keeps the order of each of them.
+ * Failure modes: none; admission bounds what can be posted (DESIGN 3). What drain leaves behind brings another turn
+ * by itself.
  * Runs on: post on any shard's thread, the rest on the owner's. */
 #include "inbox_uv.h"
 

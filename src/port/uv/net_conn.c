@@ -1,12 +1,16 @@
 /* One connection: bytes in where the door wants them, chains out in order, and an end that is told exactly once.
  *
- * Reading: libuv asks for a buffer (room), reads into it, tells the door (data). Room 0 stops reading until read_more.
- * Writing: sends queue up; after the turn net_conn_flush gathers all of them into one writev. When the socket is full, libuv gets a small
- * write of at most four pieces (so it allocates nothing) and thereby waits for POLLOUT; its completion flushes the rest.
- * The end: an orderly one (FIN) only stops reading: replies can still leave. A broken one gives the socket back at once, for then no byte
- * that a send lent is looked at any more, ends all sends with IO and tells `gone`; `closed` waits for the door's close.
- * close_after_send: when all is written but the peer's bytes lie unread, close() would reset the connection and take the last reply with
- * it; so the sending side is shut and the rest is read to nowhere until the peer closes or the linger time is over.
+ * Reading: libuv asks for a buffer (room), reads into it, tells the door (data). Room 0 stops reading until
+ * read_more.
+ * Writing: sends queue up; after the turn net_conn_flush gathers all of them into one writev. When the socket is
+ * full, libuv gets a small write of at most four pieces (so it allocates nothing) and thereby waits for POLLOUT;
+ * its completion flushes the rest.
+ * The end: an orderly one (FIN) only stops reading: replies can still leave. A broken one gives the socket back at
+ * once, for then no byte that a send lent is looked at any more, ends all sends with IO and tells `gone`; `closed`
+ * waits for the door's close.
+ * close_after_send: when all is written but the peer's bytes lie unread, close() would reset the connection and
+ * take the last reply with it; so the sending side is shut and the rest is read to nowhere until the peer closes or
+ * the linger time is over.
  * Failure modes: every error of the socket ends in `gone`; sends after the end come back with IO or CANCELLED.
  * Runs on: the shard's thread. */
 #include "net_conn.h"
@@ -83,7 +87,7 @@ static void on_shut(uv_handle_t *h) {
     net_listen_freed(n);
 }
 
-/* Closes the descriptor now; libuv looks at no lent byte any more. Not inside room: on_read follows it and calls again. */
+/* Closes the descriptor now; libuv looks at no lent byte any more. Not inside room: on_read follows and calls again. */
 static void shut(struct net_conn *c) {
     if (!c->is_in_room && !uv_is_closing((uv_handle_t *)&c->tcp)) {
         uv_close((uv_handle_t *)&c->tcp, on_shut);
@@ -404,7 +408,7 @@ size_t net_conn_unsent(const struct net_conn *c) {
     return c->unsent - c->in_waiting + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
 }
 
-/* What a broker wants of every socket: no delayed small packets, and dead peers noticed (BR-058). The socket works without, too. */
+/* What a broker wants of every socket: no delayed small packets, and dead peers noticed (BR-058). It works without. */
 static void tune(int fd) {
     const struct {
         int level, name, value;
@@ -449,7 +453,8 @@ static int open_socket(struct net_conn *c, int fd) {
     return uv_read_start(stream_of(c), on_room, on_read);
 }
 
-err net_conn_adopt(struct net *net, struct net_accepted *a, const struct net_events *ev, void *u, struct net_conn **ret_c) {
+err net_conn_adopt(struct net *net, struct net_accepted *a, const struct net_events *ev, void *u,
+                   struct net_conn **ret_c) {
     struct net_uv *n = (struct net_uv *)net;
     struct net_conn *c = conn_new(n, a);
     if (!c) {

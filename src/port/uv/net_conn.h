@@ -12,7 +12,7 @@ struct net_conn {
     struct list dirty;                 /* in net->dirty, or alone */
     struct list telling;               /* in net->telling, or alone */
     struct list lingering;             /* in net->lingering, or alone */
-    struct list sends;                 /* net_send, oldest first: not wholly taken by the kernel, or (err set) too late */
+    struct list sends;                 /* net_send, oldest first: not wholly taken by the kernel; err set: too late */
     size_t unsent;                     /* bytes of sends, less what is known to be taken */
     size_t in_waiting;                 /* bytes that `waiting` holds; they are still counted in unsent */
     ms deadline;                       /* lingering: close at the latest then */
@@ -29,7 +29,8 @@ struct net_conn {
 };
 
 /* The functions of struct net, and what net_uv calls. All on the shard's thread. */
-err net_conn_adopt(struct net *net, struct net_accepted *a, const struct net_events *ev, void *u, struct net_conn **ret_c);
+err net_conn_adopt(struct net *net, struct net_accepted *a, const struct net_events *ev, void *u,
+                   struct net_conn **ret_c);
 void net_conn_send(struct net_conn *c, struct net_send *s);
 void net_conn_read_more(struct net_conn *c);
 void net_conn_close(struct net_conn *c);

@@ -1,13 +1,16 @@
 /* Listening sockets: names to addresses, plain bind, accept, and what to do when descriptors run short.
  *
- * Happy path: each address of the host gets one socket (localhost is two); a readable one is accepted from until it is empty, at most
- * ACCEPT_BATCH a poll, and each socket goes to on_accept. Port 0 is chosen for the first address and tried for the others.
- * Failure modes of listening: LOCKED (port in use: bind says so, for SO_REUSEPORT is never set), DENIED, NOT_FOUND (no such name or
- * address here), LIMIT, NOMEM. An address family that this machine has not is skipped while another address works.
- * Short of descriptors (T57): accepting pauses while fewer than a reserve are free, which is seen at the number of the descriptor that
- * accept returned, for the kernel gives the lowest free one. Clients wait in the backlog, and logs can still roll. A pause ends when
- * this shard closes a connection, else a timer looks every ACCEPT_RETRY_MS; both probe by duplicating the spare descriptor. If accept
- * fails although (others ate the reserve), the spare makes room to tell one waiting client by hanging up, and the pause begins.
+ * Happy path: each address of the host gets one socket (localhost is two); a readable one is accepted from until it
+ * is empty, at most ACCEPT_BATCH a poll, and each socket goes to on_accept. Port 0 is chosen for the first address
+ * and tried for the others.
+ * Failure modes of listening: LOCKED (port in use: bind says so, for SO_REUSEPORT is never set), DENIED, NOT_FOUND
+ * (no such name or address here), LIMIT, NOMEM. An address family that this machine has not is skipped while
+ * another address works.
+ * Short of descriptors (T57): accepting pauses while fewer than a reserve are free, which is seen at the number of
+ * the descriptor that accept returned, for the kernel gives the lowest free one. Clients wait in the backlog, and
+ * logs can still roll. A pause ends when this shard closes a connection, else a timer looks every ACCEPT_RETRY_MS;
+ * both probe by duplicating the spare descriptor. If accept fails although (others ate the reserve), the spare
+ * makes room to tell one waiting client by hanging up, and the pause begins.
  * Runs on: the shard that listens. */
 #include "net_listen.h"
 
@@ -188,7 +191,8 @@ static int open_bound(const union net_sa *sa, bool dual) {
     }
     int yes = 1, v6only = !dual;
     bool ok = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-              (sa->sa.sa_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) == 0) &&
+              (sa->sa.sa_family != AF_INET6 ||
+               setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) == 0) &&
               bind(fd, &sa->sa, sa_len(sa)) == 0 && listen(fd, LISTEN_BACKLOG) == 0;
     if (!ok) {
         int e = errno;
@@ -299,8 +303,8 @@ static int add_host(struct net_listener *l, const char *host, uint16_t port) {
     return r;
 }
 
-err net_listen_open(struct net *net, const char *host, uint16_t port, void (*on_accept)(void *u, struct net_accepted *a), void *u,
-                    struct net_listener **ret_l) {
+err net_listen_open(struct net *net, const char *host, uint16_t port,
+                    void (*on_accept)(void *u, struct net_accepted *a), void *u, struct net_listener **ret_l) {
     struct net_uv *n = (struct net_uv *)net;
     struct net_listener *l = mem_zalloc(MEM_NET, sizeof *l);
     if (!l) {

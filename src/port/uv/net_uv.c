@@ -1,8 +1,8 @@
 /* What all sockets of a shard share: the table of functions, addresses, and the order in which things are told.
  *
- * Happy path: doors call, connections note what follows from it on a list (to write, finished, to tell) and kick; the loop then runs
- * net_uv_flush after the turn and net_uv_deliver at the beginning of the next poll. So no door is called from inside its own call, and the
- * replies of one turn leave in one gathered write per connection.
+ * Happy path: doors call, connections note what follows from it on a list (to write, finished, to tell) and kick;
+ * the loop then runs net_uv_flush after the turn and net_uv_deliver at the beginning of the next poll. So no door
+ * is called from inside its own call, and the replies of one turn leave in one gathered write per connection.
  * Failure modes: none of its own.
  * Runs on: the shard, but refuse and peer, which touch nothing but the accepted socket. */
 #include "net_uv.h"
@@ -105,10 +105,20 @@ void net_uv_deliver(struct net_uv *n) {
 }
 
 void net_uv_init(struct net_uv *n, struct port_uv *p) {
-    n->net = (struct net){.listen = net_listen_open, .listener_addr = net_listen_addr, .listener_close = net_listen_close,
-                          .refuse = refuse, .peer = peer, .adopt = net_conn_adopt, .send = net_conn_send,
-                          .read_more = net_conn_read_more, .close = net_conn_close,
-                          .close_after_send = net_conn_close_after_send, .addr = net_conn_addr, .unsent = net_conn_unsent};
+    n->net = (struct net){
+        .listen = net_listen_open,
+        .listener_addr = net_listen_addr,
+        .listener_close = net_listen_close,
+        .refuse = refuse,
+        .peer = peer,
+        .adopt = net_conn_adopt,
+        .send = net_conn_send,
+        .read_more = net_conn_read_more,
+        .close = net_conn_close,
+        .close_after_send = net_conn_close_after_send,
+        .addr = net_conn_addr,
+        .unsent = net_conn_unsent,
+    };
     n->port = p;
     n->spare = -1;
     list_init(&n->dirty);

@@ -1,14 +1,16 @@
 /* The loop of one shard: poll, then turn, then what the turn wrote, then poll again.
  *
- * Happy path: whatever a poll delivers (bytes, an accepted socket, disk completions, asks, signals) kicks: the check handle, which runs
- * right after the poll, then runs the turn once, and after it one gathered write per connection that the turn wrote to. What a write
- * has finished is told from the idle handle, which is the beginning of the next poll; so nothing ever calls back from inside a call.
+ * Happy path: whatever a poll delivers (bytes, an accepted socket, disk completions, asks, signals) kicks: the
+ * check handle, which runs right after the poll, then runs the turn once, and after it one gathered write per
+ * connection that the turn wrote to. What a write has finished is told from the idle handle, which is the beginning
+ * of the next poll; so nothing ever calls back from inside a call.
  * A loop without anything to do blocks in epoll without a deadline: it costs no CPU (P14).
- * wake_at arms one timer with an absolute time; the check compares with the clock itself, so a timer's callback is needed only when
- * the time came after the check had looked.
- * Failure modes: no descriptor or memory for a loop: an err of port_uv_new. Freeing a port with connections, listeners or disk requests
- * is a broken invariant: their owners' memory would be called back later.
- * Runs on: port_uv_new and _free anywhere while no loop runs; wake (of inbox and lanes) on any thread; the rest on the loop's thread. */
+ * wake_at arms one timer with an absolute time; the check compares with the clock itself, so a timer's callback is
+ * needed only when the time came after the check had looked.
+ * Failure modes: no descriptor or memory for a loop: an err of port_uv_new. Freeing a port with connections,
+ * listeners or disk requests is a broken invariant: their owners' memory would be called back later.
+ * Runs on: port_uv_new and _free anywhere while no loop runs; wake (of inbox and lanes) on any thread; the rest on
+ * the loop's thread. */
 #include "port_uv/port_uv.h"
 
 #include <errno.h>

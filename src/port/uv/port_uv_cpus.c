@@ -1,12 +1,14 @@
 /* How many CPUs this process may use: its affinity, and the quota of its cgroup and of all the parents.
  *
- * Happy path: sched_getaffinity counts; in a container cpu.max (version 2) or cpu.cfs_quota_us over cpu.cfs_period_us (version 1) says less. A
- * quota of 1.5 counts as 2: whoever paid for a part may use it.
- * Failure modes: a file that is missing or nonsense sets no limit. A container may see the host's path of its cgroup but only its own
- * files, right at the mount: therefore every level up to the mount is asked and missing ones do not matter.
+ * Happy path: sched_getaffinity counts; in a container cpu.max (version 2) or cpu.cfs_quota_us over
+ * cpu.cfs_period_us (version 1) says less. A quota of 1.5 counts as 2: whoever paid for a part may use it.
+ * Failure modes: a file that is missing or nonsense sets no limit. A container may see the host's path of its
+ * cgroup but only its own files, right at the mount: therefore every level up to the mount is asked and missing
+ * ones do not matter.
  * Runs on: boot. */
 #include "port_uv_cpus.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,14 @@ static bool read_line(const char *dir, const char *name, char *ret, size_t cap) 
     return ok;
 }
 
+/* The number a line begins with; 0: none. */
+static long long number_of(const char *line) {
+    char *end;
+    errno = 0;
+    long long n = strtoll(line, &end, 10);
+    return end == line || errno != 0 ? 0 : n;
+}
+
 static uint32_t whole_cpus(long long quota, long long period) {
     if (quota <= 0 || period <= 0) {
         return 0;
@@ -49,7 +59,7 @@ static uint32_t quota_v1(const char *dir) {
     char quota[32], period[32];
     bool ok = read_line(dir, "cpu.cfs_quota_us", quota, sizeof quota) &&
               read_line(dir, "cpu.cfs_period_us", period, sizeof period);
-    return ok ? whole_cpus(atoll(quota), atoll(period)) : 0;   /* -1: none */
+    return ok ? whole_cpus(number_of(quota), number_of(period)) : 0;       /* -1: none */
 }
 
 static uint32_t lesser(uint32_t a, uint32_t b) {

@@ -1,8 +1,8 @@
 /* SIGTERM, SIGINT and SIGHUP of the process, handed to one loop.
  *
  * Happy path: the handler notes the signal and wakes the loop; on_signal runs there, from the poll.
- * A second TERM or INT ends the process at once with exit code 1, in the handler itself: it must work when the loop is the one that
- * hangs (BR-063). The handler uses only what is allowed there: atomics, uv_async_send, _exit.
+ * A second TERM or INT ends the process at once with exit code 1, in the handler itself: it must work when the loop
+ * is the one that hangs (BR-063). The handler uses only what is allowed there: atomics, uv_async_send, _exit.
  * Failure modes: none; a second port asking for signals is a broken invariant.
  * Runs on: the handler on any thread, the rest on the loop's. */
 #include <errno.h>

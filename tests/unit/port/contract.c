@@ -1,4 +1,5 @@
-/* Runs the contract's cases on one rig: each case in a process of its own, under a time limit. Nothing else happens here.
+/* Runs the contract's cases on one rig: each case in a process of its own, under a time limit. Nothing else happens
+ * here.
  *
  * Happy path: a rig's main calls contract_main and returns its value to ctest.
  * Failure modes: a case that hangs is killed after CONTRACT_SECONDS and reported by its name.

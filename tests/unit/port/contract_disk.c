@@ -1,5 +1,5 @@
-/* Cases about files: what each operation does, that disk_call and disk_submit agree, and that lanes keep their order and never wait for
- * each other.
+/* Cases about files: what each operation does, that disk_call and disk_submit agree, and that lanes keep their
+ * order and never wait for each other.
  *
  * Method: a script of operations with what they must yield is run twice, by disk_call and as a chain of submitted requests. */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static const struct contract_rig *rig;
 
-/* --- the script ---------------------------------------------------------------------------------------------------- */
+/* --- the script -------------------------------------------------------------------------------- */
 
 /* File operations work on the file opened last. */
 struct step {
@@ -237,7 +237,7 @@ START_TEST(each_operation_by_submit) {
 }
 END_TEST
 
-/* --- one lane is a queue ------------------------------------------------------------------------------------------- */
+/* --- one lane is a queue ----------------------------------------------------------------------- */
 
 #define QUEUED 300
 
@@ -277,7 +277,7 @@ START_TEST(lane_completes_in_order_of_submission) {
 }
 END_TEST
 
-/* --- a gathered write of more pieces than one system call takes ------------------------------------------------------ */
+/* --- a gathered write of more pieces than one system call takes -------------------------------- */
 
 #define PIECES 2500
 #define PIECE_BYTES 37
@@ -320,7 +320,7 @@ START_TEST(write_of_more_pieces_than_iov_max) {
 }
 END_TEST
 
-/* --- lanes never wait for each other --------------------------------------------------------------------------------- */
+/* --- lanes never wait for each other ----------------------------------------------------------- */
 
 static struct {
     struct port *port;
@@ -397,7 +397,7 @@ START_TEST(write_and_read_complete_while_a_sync_hangs) {       /* DESIGN 4; T19 
 }
 END_TEST
 
-/* --- whole files --------------------------------------------------------------------------------------------------- */
+/* --- whole files ------------------------------------------------------------------------------- */
 
 static void whole_boot(void *u, struct port **ports, uint32_t shards) {
     (void)u, (void)shards;

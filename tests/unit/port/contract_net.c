@@ -8,7 +8,7 @@
 
 static const struct contract_rig *rig;
 
-/* --- frames of 1 MiB land in one buffer and come back ---------------------------------------------------------------- */
+/* --- frames of 1 MiB land in one buffer and come back ------------------------------------------ */
 
 #define FRAMES 3
 
@@ -75,7 +75,7 @@ START_TEST(frames_land_whole_in_the_doors_buffer) {
 }
 END_TEST
 
-/* --- room 0 pauses --------------------------------------------------------------------------------------------------- */
+/* --- room 0 pauses ----------------------------------------------------------------------------- */
 
 static struct {
     struct cl cl;
@@ -137,7 +137,7 @@ START_TEST(room_of_zero_pauses_reading_until_read_more) {
 }
 END_TEST
 
-/* --- order of sends, and closing after them -------------------------------------------------------------------------- */
+/* --- order of sends, and closing after them ---------------------------------------------------- */
 
 static struct {
     struct cl cl;
@@ -184,7 +184,7 @@ START_TEST(sends_complete_in_order_and_all_arrive_before_the_close) {
 }
 END_TEST
 
-/* --- a reader that does not read ----------------------------------------------------------------------------------- */
+/* --- a reader that does not read --------------------------------------------------------------- */
 
 #define HEAP_SENDS 40
 
@@ -269,7 +269,7 @@ START_TEST(slow_reader_leaves_bytes_unsent_and_loses_none) {
 }
 END_TEST
 
-/* --- closing on what is not sent ------------------------------------------------------------------------------------- */
+/* --- closing on what is not sent --------------------------------------------------------------- */
 
 static struct {
     struct cl cl;
@@ -332,7 +332,7 @@ START_TEST(close_after_send_gives_up_after_the_linger_time) {
 }
 END_TEST
 
-/* --- closing from every callback ------------------------------------------------------------------------------------- */
+/* --- closing from every callback --------------------------------------------------------------- */
 
 enum stage { AT_ACCEPT, AT_ADOPT, AT_ROOM, AT_DATA, AT_DONE, AT_GONE, AT_TURN, STAGES };
 
@@ -442,7 +442,7 @@ START_TEST(closing_is_safe_in_every_callback) {
 }
 END_TEST
 
-/* --- listeners ----------------------------------------------------------------------------------------------------- */
+/* --- listeners --------------------------------------------------------------------------------- */
 
 static struct {
     struct cl refused, last;
@@ -488,7 +488,7 @@ START_TEST(listening_is_exclusive_and_ends_at_once) {
 }
 END_TEST
 
-/* --- accepted here, served there ------------------------------------------------------------------------------------- */
+/* --- accepted here, served there --------------------------------------------------------------- */
 
 struct travel {
     struct inbox_item item;

@@ -1,7 +1,8 @@
 /* The server and the clients of the net cases (serve.h).
  *
  * Happy path: accept, adopt, hooks, gone, close, closed; the last expected `closed` ends the case.
- * Failure modes: a callback that comes when none may (after close, after gone, twice, a `done` out of order) fails the case at `closed`.
+ * Failure modes: a callback that comes when none may (after close, after gone, twice, a `done` out of order) fails
+ * the case at `closed`.
  * Runs on: the server's part on the port's shard, the clients' where the rig runs clients. */
 #include "port/serve.h"
 
@@ -16,7 +17,7 @@ static void fill(void) {
     }
 }
 
-/* --- the server ---------------------------------------------------------------------------------------------------- */
+/* --- the server -------------------------------------------------------------------------------- */
 
 static size_t sess_room(void *u, uint8_t **ret_p) {
     struct sess *s = u;
@@ -132,7 +133,7 @@ void serve_listen(struct port *p, const struct hooks *on, int expected) {
     srv.number = at.port;
 }
 
-/* --- the client ---------------------------------------------------------------------------------------------------- */
+/* --- the client -------------------------------------------------------------------------------- */
 
 static void cl_up(void *u) {
     struct cl *c = u;

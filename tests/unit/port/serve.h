@@ -1,5 +1,6 @@
-/* The server and the clients that the net cases share. A case picks the server's behaviour by hooks and drives the clients by their callbacks.
- * All that the server sends lends from one static pattern, so a client can judge each byte by its position. One server a process. */
+/* The server and the clients that the net cases share. A case picks the server's behaviour by hooks and drives the
+ * clients by their callbacks. All that the server sends lends from one static pattern, so a client can judge each
+ * byte by its position. One server a process. */
 #pragma once
 
 #include "port/contract.h"

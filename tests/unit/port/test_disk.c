@@ -1,4 +1,5 @@
-/* The helpers for whole files over a disk that only records: which operations, in which order, and what happens when one fails.
+/* The helpers for whole files over a disk that only records: which operations, in which order, and what happens
+ * when one fails.
  *
  * The order is a rule of its own: write, sync the file, rename, sync the directory (RELIABILITY 6, rule 1). */
 #include <check.h>

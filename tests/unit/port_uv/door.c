@@ -1,7 +1,8 @@
 /* The echo server of door.h: one port, one listener, one struct per connection that costs little while it is idle.
  *
- * Happy path: all connections read into the door's one buffer, and what came is copied into a chain and sent. An inbox item from the
- * test's thread asks it to end: it closes the listener and each connection and stops the port after the last `closed`.
+ * Happy path: all connections read into the door's one buffer, and what came is copied into a chain and sent. An
+ * inbox item from the test's thread asks it to end: it closes the listener and each connection and stops the port
+ * after the last `closed`.
  * Failure modes: any err where none is expected aborts; the tests fork.
  * Runs on: its own thread, but for the functions of door.h. */
 #include "door.h"

@@ -1,8 +1,8 @@
-/* A small echo server on a port of its own thread, for the tests of what is special to port_uv. Every count moves under a lock, so a test waits for
- * events and never sleeps.
+/* A small echo server on a port of its own thread, for the tests of what is special to port_uv. Every count moves
+ * under a lock, so a test waits for events and never sleeps.
  *
- * Protocol: bytes are echoed. A byte 'B' is answered by 8 MiB, 'X' by closing, 'A' by closing after 8 MiB. When the client ends
- * its side (FIN) everything still goes out before the door closes. */
+ * Protocol: bytes are echoed. A byte 'B' is answered by 8 MiB, 'X' by closing, 'A' by closing after 8 MiB. When
+ * the client ends its side (FIN) everything still goes out before the door closes. */
 #pragma once
 
 #include "port_uv/port_uv.h"

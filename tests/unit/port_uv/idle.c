@@ -2,8 +2,9 @@
  *
  *     port_uv_idle [CONNECTIONS [SECONDS]]
  *
- * Method: the echo server of door.h in a process of its own; this process connects to it, has each connection echoed once, and then reads the
- * server's CPU time (/proc/PID/schedstat of all its threads) and memory (/proc/PID/status) before and after being silent. */
+ * Method: the echo server of door.h in a process of its own; this process connects to it, has each connection
+ * echoed once, and then reads the server's CPU time (/proc/PID/schedstat of all its threads) and memory
+ * (/proc/PID/status) before and after being silent. */
 #include <dirent.h>
 #include <poll.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* An LD_PRELOAD shim over the file and socket calls of port_uv: counts them, fails the k-th, shortens transfers.
  *
- * Happy path: every call is counted and goes on to libc. That a call is counted is itself a thing to test: what the shim cannot see,
- * no fault suite can break (RELIABILITY 6).
+ * Happy path: every call is counted and goes on to libc. That a call is counted is itself a thing to test: what the
+ * shim cannot see, no fault suite can break (RELIABILITY 6).
  * Failure modes: a name that is not in the table aborts the test program.
  * Runs on: any thread. */
 #include "shim.h"

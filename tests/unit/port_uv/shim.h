@@ -1,5 +1,5 @@
-/* Functions of the preloaded shim (shim.c), found by dlsym: a test program that preloads it into itself plans its faults with them.
- * `call` is the name of the libc function: "pwritev", "fdatasync", … Any thread.
+/* Functions of the preloaded shim (shim.c), found by dlsym: a test program that preloads it into itself plans its
+ * faults with them. `call` is the name of the libc function: "pwritev", "fdatasync", … Any thread.
  *
  * A program that knows nothing of it is given one fault by the environment: SHIM_FAIL=call:k:errno, e.g. fdatasync:3:5. */
 #pragma once

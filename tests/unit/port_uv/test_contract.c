@@ -1,7 +1,8 @@
-/* The contract of the port (tests/unit/port) on the real one: libuv loops on threads, a temporary directory, clients on real sockets.
+/* The contract of the port (tests/unit/port) on the real one: libuv loops on threads, a temporary directory,
+ * clients on real sockets.
  *
- * Method: port 0 runs on the main thread, the others on threads of their own; all clients run on one more thread, by poll(). The test program
- * brings its own fdatasync, which stops at a gate while syncs are held. */
+ * Method: port 0 runs on the main thread, the others on threads of their own; all clients run on one more thread,
+ * by poll(). The test program brings its own fdatasync, which stops at a gate while syncs are held. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,7 +22,7 @@
 #define PORTS_MAX 4
 #define CLIENTS_MAX 16
 
-/* --- the gate ------------------------------------------------------------------------------------------------------ */
+/* --- the gate ---------------------------------------------------------------------------------- */
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_moved = PTHREAD_COND_INITIALIZER;
@@ -47,7 +48,7 @@ static void hold_syncs(bool hold) {
     pthread_mutex_unlock(&gate_lock);
 }
 
-/* --- the clients --------------------------------------------------------------------------------------------------- */
+/* --- the clients ------------------------------------------------------------------------------- */
 
 struct contract_client {
     const struct contract_client_events *ev;
@@ -215,7 +216,7 @@ static void *run_clients(void *u) {
     return NULL;
 }
 
-/* --- the run ------------------------------------------------------------------------------------------------------- */
+/* --- the run ----------------------------------------------------------------------------------- */
 
 static void run_port(void *u) {
     port_uv_run(u);

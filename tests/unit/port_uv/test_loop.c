@@ -1,7 +1,8 @@
-/* Loops on real threads: a million messages in order, disk completions across threads, and that an idle loop costs nothing.
+/* Loops on real threads: a million messages in order, disk completions across threads, and that an idle loop costs
+ * nothing.
  *
- * Method: ports on threads of their own that exchange messages at full speed; run under TSan this is the proof of the hand-off of inbox and
- * disk lanes. */
+ * Method: ports on threads of their own that exchange messages at full speed; run under TSan this is the proof of
+ * the hand-off of inbox and disk lanes. */
 #include <check.h>
 #include <poll.h>
 #include <pthread.h>
@@ -39,7 +40,7 @@ static void run(void *u) {
     port_uv_run(u);
 }
 
-/* --- a million messages from two senders to one receiver ------------------------------------------------------------- */
+/* --- a million messages from two senders to one receiver --------------------------------------- */
 
 #define MESSAGES 1000000
 #define SENDERS 2
@@ -116,7 +117,7 @@ START_TEST(inbox_keeps_the_order_of_a_million) {
 }
 END_TEST
 
-/* --- two loops that serve each other, each with its disk --------------------------------------------------------------- */
+/* --- two loops that serve each other, each with its disk --------------------------------------- */
 
 #define PAIRS 32
 #define ROUNDS 300
@@ -241,7 +242,7 @@ START_TEST(two_loops_and_their_lanes_exchange_work) {
 }
 END_TEST
 
-/* --- idle is idle ---------------------------------------------------------------------------------------------------- */
+/* --- idle is idle ------------------------------------------------------------------------------ */
 
 static int64_t cpu_us(void) {
     struct timespec t;
@@ -283,7 +284,7 @@ START_TEST(idle_loop_does_not_wake_up) {               /* P14 */
 }
 END_TEST
 
-/* --- a disk without a loop, and ports that cannot be made -------------------------------------------------------------- */
+/* --- a disk without a loop, and ports that cannot be made -------------------------------------- */
 
 START_TEST(missing_directory_is_not_found) {
     struct port_uv *p = NULL;

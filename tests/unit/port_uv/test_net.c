@@ -1,4 +1,5 @@
-/* Sockets as only the real port has them: options, names, resets at any time, half-open ends, and descriptors that run out.
+/* Sockets as only the real port has them: options, names, resets at any time, half-open ends, and descriptors that
+ * run out.
  *
  * Method: the echo server of door.h on a thread, plain blocking sockets here. */
 #include <arpa/inet.h>
@@ -45,7 +46,7 @@ static size_t read_to_end(int fd, bool *ret_clean) {
     }
 }
 
-/* --- one connection ------------------------------------------------------------------------------------------------ */
+/* --- one connection ---------------------------------------------------------------------------- */
 
 static int option(int fd, int level, int name) {
     int value = -1;
@@ -171,7 +172,7 @@ START_TEST(door_ends_with_connections_in_every_state) {
 }
 END_TEST
 
-/* --- where to listen ----------------------------------------------------------------------------------------------- */
+/* --- where to listen --------------------------------------------------------------------------- */
 
 static int connect_to(const char *host, uint16_t port) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *ai;
@@ -272,7 +273,7 @@ START_TEST(port_is_free_again_after_a_stop) {
 }
 END_TEST
 
-/* --- descriptors run out (T57) ------------------------------------------------------------------------------------- */
+/* --- descriptors run out (T57) ----------------------------------------------------------------- */
 
 #define CROWD 300
 #define CROWD_FDS 64

@@ -1,4 +1,5 @@
-/* What concerns the whole process: signals, crash points, the directory lock, a full file system, CPU quota, descriptor limit.
+/* What concerns the whole process: signals, crash points, the directory lock, a full file system, CPU quota,
+ * descriptor limit.
  *
  * Method: each case forks a process that does the thing, and judges it from outside. */
 #include <check.h>
@@ -38,7 +39,7 @@ static int wait_for(pid_t pid) {
     return status;
 }
 
-/* --- signals ------------------------------------------------------------------------------------------------------- */
+/* --- signals ----------------------------------------------------------------------------------- */
 
 struct sig {
     struct port_uv *p;
@@ -116,7 +117,7 @@ START_TEST(second_stop_signal_ends_a_stop_that_hangs) {        /* BR-063 */
 }
 END_TEST
 
-/* --- crash points -------------------------------------------------------------------------------------------------- */
+/* --- crash points ------------------------------------------------------------------------------ */
 
 static void must_call(struct disk *d, struct disk_req rq) {
     must(disk_call(d, &rq) == ERR_OK);
@@ -178,7 +179,7 @@ START_TEST(process_dies_right_before_the_named_operation) {
 }
 END_TEST
 
-/* --- the directory's lock --------------------------------------------------------------------------------------------- */
+/* --- the directory's lock ---------------------------------------------------------------------- */
 
 static err lock_dir(struct disk *d) {
     struct disk_req rq = {.op = DISK_LOCK, .path = ".lock"};
@@ -229,7 +230,7 @@ START_TEST(lock_and_kafkas_lock_exclude_each_other) {
 }
 END_TEST
 
-/* --- a full file system (T15) ------------------------------------------------------------------------------------------ */
+/* --- a full file system (T15) ------------------------------------------------------------------ */
 
 #define SMALL_FS_BYTES (1 << 20)
 
@@ -293,7 +294,7 @@ START_TEST(full_disk_is_told_and_recovered_from) {
 }
 END_TEST
 
-/* --- CPUs and descriptors ---------------------------------------------------------------------------------------------- */
+/* --- CPUs and descriptors ---------------------------------------------------------------------- */
 
 static void put(const char *dir, const char *name, const char *text) {
     char cmd[256];

@@ -1,7 +1,7 @@
 /* Faults of the kernel under the disk: short transfers, EINTR, EIO, a full disk, no descriptors (T13, T14, T57).
  *
- * Method: the program preloads shim.c into itself and plans a fault before each request. That the shim counts a call proves that a fault
- * suite with LD_PRELOAD can reach it. */
+ * Method: the program preloads shim.c into itself and plans a fault before each request. That the shim counts a
+ * call proves that a fault suite with LD_PRELOAD can reach it. */
 #include "port_uv/shim.h"
 
 #include <check.h>

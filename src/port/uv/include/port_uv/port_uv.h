@@ -5,8 +5,9 @@
 
 struct port_uv;
 
-/* One port per shard. root: the data directory (created by the caller). The disk lanes' threads start with the first submit of each lane.
- * secret() is the operating system's random source. SIGPIPE becomes ignored. NOT_FOUND, IO, LIMIT, NOMEM. */
+/* One port per shard. root: the data directory (created by the caller). The disk lanes' threads start with the
+ * first submit of each lane. secret() is the operating system's random source. SIGPIPE becomes ignored. NOT_FOUND,
+ * IO, LIMIT, NOMEM. */
 err port_uv_new(uint32_t shard, const char *root, struct port_uv **ret_p);
 struct port *port_uv_port(struct port_uv *p);
 /* A private disk without a loop, for offline tools and boot: only disk_call works. */
@@ -21,7 +22,8 @@ void port_uv_thread_join(struct port_uv_thread *t);
 /* After run returned, or without a run. Connections, listeners and disk requests must be gone. */
 void port_uv_free(struct port_uv *p);
 
-/* SIGTERM/SIGINT/SIGHUP of the process, delivered on p's loop. A second TERM or INT within the stop exits at once with 1. */
+/* SIGTERM/SIGINT/SIGHUP of the process, delivered on p's loop. A second TERM or INT within the stop exits at once
+ * with 1. */
 void port_uv_signals(struct port_uv *p, void (*on_signal)(void *u, int signo), void *u);
 
 uint32_t port_uv_cpus(void);                   /* usable CPUs: affinity and cgroup quota, at least 1 */
