@@ -35,13 +35,15 @@ struct contract_rig {
      * run all loops until each of them was stopped, and free everything. Clients left open are closed without a
      * callback. False: it did not come to an end (nothing left to do, or a minute of simulated time is over). */
     bool (*run)(uint32_t shards, void (*boot)(void *u, struct port **ports, uint32_t shards), void *u);
-    /* To 127.0.0.1:port, from boot, a port's callback or a client's callback. *ret_c is set before `up` or `down` follows. */
+    /* To 127.0.0.1:port, from boot, a port's callback or a client's callback. *ret_c is set before `up` or `down`
+     * follows. */
     void (*connect)(uint16_t port, const struct contract_client_events *ev, void *u, struct contract_client **ret_c);
     /* From clients' callbacks only. */
     void (*send)(struct contract_client *c, const void *p, size_t n);      /* copied */
     void (*pause)(struct contract_client *c, bool pause);                  /* stop reading, read again */
     void (*close)(struct contract_client *c);                              /* frees; no callback follows */
-    /* Syncs that are submitted from now on do not complete until hold_syncs(false). From boot or a port's callback. NULL: cannot. */
+    /* Syncs that are submitted from now on do not complete until hold_syncs(false). From boot or a port's callback.
+     * NULL: cannot. */
     void (*hold_syncs)(bool hold);
 };
 

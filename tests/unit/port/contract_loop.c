@@ -62,7 +62,8 @@ START_TEST(wake_at_gives_a_turn_when_due_and_replaces_the_former) {
 }
 END_TEST
 
-/* Port a sets a time and takes it back; port b comes later with a message. Between the two, a must not have had a turn. */
+/* Port a sets a time and takes it back; port b comes later with a message. Between the two, a must not have had a
+ * turn. */
 static struct {
     struct inbox_item late;
     int turns_a;

@@ -122,7 +122,8 @@ END_TEST
 #define PAIRS 32
 #define ROUNDS 300
 
-/* One that travels: at each stop the shard writes its number into its own file, syncs, reads it back, and sends it on. */
+/* One that travels: at each stop the shard writes its number into its own file, syncs, reads it back, and sends it
+ * on. */
 struct traveller {
     struct inbox_item item;
     uint32_t slot, round;
@@ -297,7 +298,8 @@ START_TEST(missing_directory_is_not_found) {
 }
 END_TEST
 
-/* A port needs a handful of descriptors: with fewer free it is refused in plain words. (libuv 1.44 may lose one then: each in its own process.) */
+/* A port needs a handful of descriptors: with fewer free it is refused in plain words. (libuv 1.44 may lose one
+ * then: each in its own process.) */
 START_TEST(port_without_descriptors_is_refused) {      /* _i free ones; 4 stands for enough */
     port_uv_free(port_new(0));         /* what libuv opens once per process is open now */
     int lowest = dup(0);

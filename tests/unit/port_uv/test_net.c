@@ -104,7 +104,8 @@ START_TEST(half_closed_client_gets_all_it_asked_for) {
 }
 END_TEST
 
-/* The server closes after its reply while bytes of ours lie unread there: a plain close would reset and take the reply with it. */
+/* The server closes after its reply while bytes of ours lie unread there: a plain close would reset and take the
+ * reply with it. */
 START_TEST(last_reply_arrives_although_bytes_are_unread) {
     struct door *d = door_new("127.0.0.1", 0);
     int fd = door_connect(door_number(d));
