@@ -18,10 +18,16 @@ struct datadir_mark {              /* the durable mark of one partition: everyth
     off64 segment;                 /* base offset of the active segment */
     int64_t position;              /* bytes of the active segment below the mark */
     int64_t bytes;                 /* size of all segments */
-    ms max_ts;                     /* largest timestamp in the active segment, and its record's offset */
+    ms first_ts;                   /* timestamp that the active segment's age counts from; -1: none yet */
+    ms max_ts;                     /* largest timestamp in the active segment below the mark (-1: none), and the last offset of its batch */
     off64 max_ts_offset;
     off64 heavy;                   /* offset of the last heavy checkpoint (index and producer snapshot) */
+    off64 heavy_segment;           /* the segment that was active then, and where in it `heavy` lies */
+    int64_t heavy_position;
+    uint32_t index_entries, timeindex_entries;   /* of that segment's index files, complete up to `heavy` */
+    ms timeindex_ts;               /* last timestamp in that time index; -1: empty */
     bool has_producers;            /* a producer snapshot exists at `heavy` */
+    bool unsettled;                /* this log was fenced when the others stopped cleanly: scan it even so */
     uint32_t segments;             /* how many segment files */
 };
 

@@ -15,6 +15,7 @@ struct log_conf {                  /* settings of a topic that the log obeys; im
     int32_t index_interval_bytes;  /* index.interval.bytes */
     int32_t index_bytes_max;       /* segment.index.bytes */
     bool write_caching;            /* write.caching: bound is written, not stable */
+    bool internal;                 /* the broker's own topic: may use the last store_conf.space_reserve_bytes */
 };
 
 struct plog_id {

@@ -1,0 +1,84 @@
+/* The inside of a log, for the files of this room. */
+#pragma once
+
+#include "epochs.h"
+#include "names.h"
+#include "seg.h"
+#include "tail.h"
+#include "store/plog.h"
+
+struct heavy;
+
+struct plog_at {                   /* a place in the log, at a batch boundary */
+    off64 off;                     /* offset of the next record */
+    struct seg *seg;               /* NULL: no segment yet */
+    int64_t pos;                   /* bytes of seg below it */
+    ms max_ts;                     /* largest timestamp of seg below it (-1: none), and its batch's last offset */
+    off64 max_ts_offset;
+};
+
+struct plog_heavy_at {             /* the last heavy checkpoint */
+    off64 off;                     /* -1: none */
+    off64 segment;
+    int64_t pos;
+    uint32_t index_n, times_n;
+    ms times_last;
+    bool producers;
+};
+
+struct plog {
+    struct store *st;
+    struct plog_id id;
+    char *topic_copy;              /* of a deleted log, whose name the broker may have freed */
+    const struct log_conf *conf;
+    void *u;                       /* the broker's */
+    struct list all;               /* st->logs */
+    struct list dirty;             /* st->dirty: has queued bytes and no write in flight */
+    struct list unsynced;          /* st->sync: idle, wanted or covered: written > stable */
+    struct list moved;             /* st->marks.moved: the durable mark lags */
+    struct list heavies;           /* st->heavy.due */
+    struct list colds;             /* cold reads in flight, by plog_cold.link */
+    off64 start, next;
+    off64 want_to;                 /* a sync up to here is waited for */
+    struct plog_at written, syncing, stable;
+    struct list segs;
+    struct tail tail;
+    struct epochs epochs;
+    int64_t queued_bytes, unsynced_bytes, syncing_bytes, since_heavy;
+    ms unsynced_since;
+    struct heavy *heavy_job;       /* a heavy checkpoint on its way */
+    struct plog_heavy_at heavy;
+    const struct datadir_mark *mark;             /* as the last run left it; NULL: none */
+    off64 marked;                  /* end of the last durable mark handed out */
+    off64 cold_off;                /* where the last cold read ended: sequential readers need no index */
+    int64_t cold_pos;
+    uint32_t inflight;             /* requests that hold lg */
+    uint8_t sync_in;               /* enum sync_in: which list of st->sync `unsynced` is on */
+    bool fenced, dead;
+    bool unrecovered;              /* the last run did not end cleanly for it, and plog_recover did not put it right (yet) */
+    bool writing, cutting;         /* a write job is under way; it cuts back a refused write */
+    bool dir_made, fresh;          /* fresh: never synced, its directory may not be durable */
+    bool new_names, syncing_names; /* files were created since the last sync was submitted; names the sync in flight covers */
+    bool segs_partial;             /* older segments exist that were not listed yet */
+    bool rolled;                   /* since the last heavy checkpoint */
+    bool epochs_changed;           /* since leader-epoch-checkpoint was written */
+    bool heavy_off;                /* a side file failed to sync: no heavy checkpoint of it in this run */
+};
+
+static inline struct seg *plog_active(const struct plog *lg) {
+    return list_empty(&lg->segs) ? NULL : list_entry(lg->segs.prev, struct seg, link);
+}
+static inline struct seg *plog_next_seg(const struct plog *lg, const struct seg *sg) {
+    return sg->link.next == &lg->segs ? NULL : list_entry(sg->link.next, struct seg, link);
+}
+struct seg *plog_seg_for(const struct plog *lg, off64 at);     /* the segment that holds offset `at`, or NULL */
+off64 plog_bound(const struct plog *lg);
+
+/* Storage failed under this log: everything not yet bound is taken back, nothing more is written or synced (DESIGN 4). */
+void plog_fence(struct plog *lg, const char *what, int sys_errno);
+/* Take back everything at and above `from`, which is lg->written.off or below it. */
+void plog_take_back(struct plog *lg, off64 from);
+void plog_get(struct plog *lg);
+void plog_put(struct plog *lg);                /* the last put of a dead log frees it */
+void plog_free(struct plog *lg);               /* store_free, plog_put */
+void plog_check(const struct plog *lg);        /* invariants of the three ends */
