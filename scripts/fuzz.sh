@@ -24,8 +24,9 @@ for t in "${targets[@]}"; do
     work=$build/corpus-$t
     rm -rf "$work" "$work-small"
     mkdir -p "$work" "$work-small"
+    $build/replay/tests/fuzz/"$t" --unpack $corpus/seed_"${t#fuzz_}".bin "$work"
     $build/replay/tests/fuzz/"$t" --unpack $corpus/"$t".bin "$work"
-    if ! $build/fuzzer/tests/fuzz/"$t" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 -print_final_stats=1 \
+    if ! $build/fuzzer/tests/fuzz/"$t" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=4000 -print_final_stats=1 \
         -artifact_prefix=$build/findings/"$t"- "$work" > $build/"$t".log 2>&1; then
         tail -40 $build/"$t".log
         failed=1

@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "golden_file.h"
 
-#define INPUT_BYTES_MAX ((size_t)64 << 10)       /* larger inputs are not kept */
+#define INPUT_BYTES_MAX ((size_t)4 << 10)        /* larger inputs are not kept */
 
 static int run(const char *path) {
     span file = golden_load("", path), rest = file, input;
@@ -31,9 +31,10 @@ static int run(const char *path) {
 
 static int unpack(const char *path, const char *dir) {
     span file = golden_load("", path), rest = file, input;
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     for (unsigned n = 0; golden_next(&rest, &input); n++) {
         char name[4096];
-        snprintf(name, sizeof name, "%s/%06u", dir, n);
+        snprintf(name, sizeof name, "%s/%s-%06u", dir, base, n);
         FILE *f = fopen(name, "wb");
         must(f != NULL);
         must(fwrite(input.p, 1, input.n, f) == input.n);

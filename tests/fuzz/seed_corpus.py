@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""First corpora of the fuzz targets, from the golden bytes: of each api, version and direction the smallest body that says something.
+"""Seeds of the fuzz targets, from the golden bytes: of each api, version and direction one body of a middling size (T53).
 usage: seed_corpus.py GOLDEN OUT"""
 import os
 import re
@@ -70,8 +70,8 @@ def main():
     message, frame = messages(golden)
     batch, packed = batches(golden)
     for name, inputs in (("message", message), ("frame", frame), ("batch", batch), ("zip", packed)):
-        write(os.path.join(out, f"fuzz_{name}.bin"), inputs)
-        print(f"fuzz_{name}: {len(inputs)} inputs")
+        write(os.path.join(out, f"seed_{name}.bin"), inputs)
+        print(f"seed_{name}: {len(inputs)} inputs")
 
 
 main()
