@@ -3,7 +3,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -126,18 +125,16 @@ def check_failed_sync():
             disk.close()
 
 
-def main():
-    if sys.argv[1:2] == ["victim"]:
-        victim(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-        return
+def prove():
     check_rules()
     check_failed_sync()
-    for seed in range(5):
+    for seed in range(3):
         check_ledger(seed)
-    with tempfile.TemporaryDirectory() as home:
-        assert os.path.isdir(home)
-    print("faults: shim and ledger proved")
+    print("# shim and ledger proved")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["victim"]:
+        victim(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        prove()
