@@ -23,7 +23,7 @@
 #define SNAPSHOT_BYTES_MAX (8 << 20)
 #define EPOCHS_FILE "leader-epoch-checkpoint"
 
-enum stage { STAGE_WAIT, STAGE_OFFSETS, STAGE_TIMES, STAGE_ADVANCE, STAGE_SNAPSHOT, STAGE_EPOCHS, STAGE_WRITTEN, STAGE_RENAMING, STAGE_RENAMED };
+enum stage { STAGE_WAIT, STAGE_OFFSETS, STAGE_TIMES, STAGE_ADVANCE, STAGE_SNAPSHOT, STAGE_EPOCHS, STAGE_LAST, STAGE_WRITTEN, STAGE_RENAMING, STAGE_RENAMED };
 
 struct heavy {
     struct list link;              /* st->heavy.jobs */
@@ -294,8 +294,11 @@ static bool run_stage(struct heavy *hj) {
         hj->stage = STAGE_EPOCHS;
         return write_snapshot(hj);
     case STAGE_EPOCHS:
-        hj->stage = STAGE_WRITTEN;
+        hj->stage = STAGE_LAST;
         return write_epochs(hj);
+    case STAGE_LAST:
+        hj->stage = STAGE_WRITTEN;
+        return false;
     case STAGE_WRITTEN:
     case STAGE_RENAMING:
     case STAGE_RENAMED:

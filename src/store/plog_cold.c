@@ -75,6 +75,7 @@ static void give(struct plog_cold_work *w, size_t first, size_t n, off64 next) {
         c->got.n = 1;
         c->got.bytes = n;
         lg->cold_off = next;
+        lg->cold_base = w->need.seg->base;
         lg->cold_pos = w->pos + (int64_t)(first + n);
     }
     c->got.next = next;
@@ -183,7 +184,7 @@ static void start(struct plog_cold_work *w) {
     bool cold;
     w->end = sg == lg->written.seg ? lg->written.pos : sg->size;
     w->from_index = false;
-    if (lg->cold_off == from && sg->base <= from && lg->cold_pos < w->end && !w->rebuilt && !w->need.index) {
+    if (lg->cold_off == from && lg->cold_base == sg->base && lg->cold_pos < w->end && !w->rebuilt) {
         w->expect = from;
         read_at(w, lg->cold_pos, 0);
     } else if (segidx_find(&sg->index, (uint32_t)(from - sg->base), &at, &cold)) {
@@ -195,14 +196,14 @@ static void start(struct plog_cold_work *w) {
         } else {
             distrust_index(w);
         }
+    } else if (cold) {             /* the hint was of no use after all */
+        w->need.index = true;
+        files_unpin(lg->st, sg);
+        cold_need_start(&w->need);
     } else {
         w->expect = sg->base;
         read_at(w, 0, 0);
     }
-}
-
-static bool is_hinted(const struct plog *lg, off64 from) {
-    return lg->cold_off == from;
 }
 
 static void on_ready(struct cold_need *nd, err e) {
@@ -235,7 +236,7 @@ void plog_cold_read(struct plog *lg, struct plog_cold *c) {
     }
     must(c->want.below <= lg->written.off);        /* what may be read is in the file */
     w->c = c;
-    w->need = (struct cold_need){.lg = lg, .at = c->want.from, .index = !is_hinted(lg, c->want.from), .ready = on_ready, .u = w};
+    w->need = (struct cold_need){.lg = lg, .at = c->want.from, .index = lg->cold_off != c->want.from, .ready = on_ready, .u = w};
     list_push_back(&lg->colds, &c->link);
     lg->st->pending++;
     plog_get(lg);

@@ -50,7 +50,7 @@ struct plog {
     struct plog_heavy_at heavy;
     const struct datadir_mark *mark;             /* as the last run left it; NULL: none */
     off64 marked;                  /* end of the last durable mark handed out */
-    off64 cold_off;                /* where the last cold read ended: sequential readers need no index */
+    off64 cold_off, cold_base;     /* where the last cold read ended, in which segment: sequential readers need no index */
     int64_t cold_pos;
     uint32_t inflight;             /* requests that hold lg */
     uint8_t sync_in;               /* enum sync_in: which list of st->sync `unsynced` is on */

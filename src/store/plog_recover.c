@@ -345,7 +345,7 @@ static void begin_at_zero(struct seg *sg) {
 /* Scan sg and all after it. */
 static err scan_from(struct scan_state *sc, struct seg *sg, bool at_heavy) {
     struct plog *lg = sc->lg;
-    int64_t before = sg->before;
+    int64_t before = sg ? sg->before : 0;
     while (sg) {
         struct seg *after = plog_next_seg(lg, sg);
         int64_t end = sg->size;

@@ -194,6 +194,7 @@ static void on_written(struct disk_req *rq) {
     struct write_job *j = rq->u;
     struct plog *lg = j->lg;
     struct store *st = lg->st;
+    j->seg->dirty = j->seg->dirty || rq->did > 0;      /* before the pin goes: an unsynced descriptor stays open */
     files_unpin(st, j->seg);
     if (rq->err != ERR_OK || lg->dead || lg->fenced) {
         fail(j, "writing");
@@ -205,7 +206,6 @@ static void on_written(struct disk_req *rq) {
     lg->written = j->to;
     lg->queued_bytes -= (int64_t)j->bytes;
     lg->unsynced_bytes += (int64_t)j->bytes;
-    j->seg->dirty = true;
     lg->writing = false;
     sync_note_written(lg);
     plog_check(lg);
@@ -310,8 +310,7 @@ static void on_opened(struct disk_req *rq) {
     lg->new_names = lg->new_names || !sg->made;
     sg->made = true;
     sg->file = rq->file;
-    files_opened(lg->st, sg);
-    files_trim(lg->st, lg->st->conf.files_max);
+    files_opened(lg->st, sg);      /* trimmed when the write lets go of it */
     if (rq->size != expected) {
         log_error("seg.damaged", "path='%s' size=%lld expected=%lld", j->path, (long long)rq->size, (long long)expected);
         plog_fence(lg, "unexpected size of a segment", 0);
