@@ -33,10 +33,11 @@ struct kconn {
         int16_t min, max;
     } served[KCONN_KEYS];                          /* max < min: not served */
     char peer[300];
+    struct kconn_why why;                          /* of the last failure */
     const char *version;
 };
 
-#define say(why, ...) snprintf((why)->text, sizeof(why)->text, __VA_ARGS__)
+#define say(k, ...) snprintf((k)->why.text, sizeof(k)->why.text, __VA_ARGS__)
 
 static int64_t now_ms(void) {
     struct timespec t;
@@ -59,7 +60,7 @@ const char *kconn_peer(const struct kconn *k) { return k->peer; }
 
 /* ---- bytes, with a deadline ---- */
 
-static err wait_for(const struct kconn *k, short events, int64_t deadline, struct kconn_why *why) {
+static err wait_for(struct kconn *k, short events, int64_t deadline) {
     struct pollfd p = {.fd = k->fd, .events = events};
     for (;;) {
         int64_t left = deadline - now_ms();
@@ -68,51 +69,51 @@ static err wait_for(const struct kconn *k, short events, int64_t deadline, struc
             return ERR_OK;
         }
         if (n == 0) {
-            say(why, "%s did not answer within %lld ms", k->peer, (long long)k->wait_ms);
+            say(k, "%s did not answer within %lld ms", k->peer, (long long)k->wait_ms);
             return ERR_TIMEOUT;
         }
         if (errno != EINTR) {
-            say(why, "cannot wait for %s: %s", k->peer, strerror(errno));
+            say(k, "cannot wait for %s: %s", k->peer, strerror(errno));
             return ERR_UNREACHABLE;
         }
     }
 }
 
-static err send_all(struct kconn *k, const uint8_t *p, size_t n, int64_t deadline, struct kconn_why *why) {
+static err send_all(struct kconn *k, const uint8_t *p, size_t n, int64_t deadline) {
     while (n > 0) {
         ssize_t sent = send(k->fd, p, n, MSG_NOSIGNAL);
         if (sent >= 0) {
             p += sent;
             n -= (size_t)sent;
         } else if (errno == EAGAIN) {
-            err e = wait_for(k, POLLOUT, deadline, why);
+            err e = wait_for(k, POLLOUT, deadline);
             if (e != ERR_OK) {
                 return e;
             }
         } else if (errno != EINTR) {
-            say(why, "the connection to %s broke: %s", k->peer, strerror(errno));
+            say(k, "the connection to %s broke: %s", k->peer, strerror(errno));
             return ERR_UNREACHABLE;
         }
     }
     return ERR_OK;
 }
 
-static err receive_all(struct kconn *k, uint8_t *p, size_t n, int64_t deadline, struct kconn_why *why) {
+static err receive_all(struct kconn *k, uint8_t *p, size_t n, int64_t deadline) {
     while (n > 0) {
         ssize_t got = recv(k->fd, p, n, 0);
         if (got > 0) {
             p += got;
             n -= (size_t)got;
         } else if (got == 0) {
-            say(why, "%s closed the connection", k->peer);
+            say(k, "%s closed the connection", k->peer);
             return ERR_UNREACHABLE;
         } else if (errno == EAGAIN) {
-            err e = wait_for(k, POLLIN, deadline, why);
+            err e = wait_for(k, POLLIN, deadline);
             if (e != ERR_OK) {
                 return e;
             }
         } else if (errno != EINTR) {
-            say(why, "the connection to %s broke: %s", k->peer, strerror(errno));
+            say(k, "the connection to %s broke: %s", k->peer, strerror(errno));
             return ERR_UNREACHABLE;
         }
     }
@@ -140,15 +141,15 @@ static bool split_address(struct kconn *k, const char *text, char *host, size_t 
     return true;
 }
 
-static err connect_to(struct kconn *k, const struct addrinfo *a, int64_t deadline, struct kconn_why *why) {
+static err connect_to(struct kconn *k, const struct addrinfo *a, int64_t deadline) {
     k->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
     if (k->fd < 0) {
-        say(why, "cannot make a socket: %s", strerror(errno));
+        say(k, "cannot make a socket: %s", strerror(errno));
         return ERR_UNREACHABLE;
     }
     int problem = connect(k->fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     if (problem == EINPROGRESS) {
-        err e = wait_for(k, POLLOUT, deadline, why);
+        err e = wait_for(k, POLLOUT, deadline);
         socklen_t n = sizeof problem;
         if (e != ERR_OK) {
             return e;
@@ -158,7 +159,7 @@ static err connect_to(struct kconn *k, const struct addrinfo *a, int64_t deadlin
         }
     }
     if (problem != 0) {
-        say(why, "cannot reach %s: %s", k->peer, strerror(problem));
+        say(k, "cannot reach %s: %s", k->peer, strerror(problem));
         return ERR_UNREACHABLE;
     }
     int on = 1;
@@ -166,11 +167,11 @@ static err connect_to(struct kconn *k, const struct addrinfo *a, int64_t deadlin
     return ERR_OK;
 }
 
-static err connect_any(struct kconn *k, const char *host, const char *port, struct kconn_why *why) {
+static err connect_any(struct kconn *k, const char *host, const char *port) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
     int problem = getaddrinfo(host, port, &hints, &list);
     if (problem != 0) {
-        say(why, "cannot find %s: %s", host, gai_strerror(problem));
+        say(k, "cannot find %s: %s", host, gai_strerror(problem));
         return ERR_UNREACHABLE;
     }
     int64_t deadline = now_ms() + k->wait_ms;
@@ -179,7 +180,7 @@ static err connect_any(struct kconn *k, const char *host, const char *port, stru
         if (k->fd >= 0) {
             close(k->fd);
         }
-        e = connect_to(k, a, deadline, why);
+        e = connect_to(k, a, deadline);
     }
     freeaddrinfo(list);
     return e;
@@ -187,7 +188,7 @@ static err connect_any(struct kconn *k, const char *host, const char *port, stru
 
 /* ---- request and answer ---- */
 
-static err put_request(struct kconn *k, const struct msg_api *api, const void *body, int v, int64_t deadline, struct kconn_why *why) {
+static err put_request(struct kconn *k, const struct msg_api *api, const void *body, int v, int64_t deadline) {
     struct arena a;
     struct chain c;
     arena_init(&a, NULL, LIMIT_FRAME_BYTES);
@@ -207,9 +208,9 @@ static err put_request(struct kconn *k, const struct msg_api *api, const void *b
     if (bytes != NULL) {
         chain_flatten(&c, bytes);
         be32_put(bytes, (uint32_t)(c.bytes - 4));
-        e = send_all(k, bytes, c.bytes, deadline, why);
+        e = send_all(k, bytes, c.bytes, deadline);
     } else {
-        say(why, "the request is too large");
+        say(k, "the request is too large");
     }
     mem_free(bytes);
     chain_done(&c);
@@ -217,69 +218,71 @@ static err put_request(struct kconn *k, const struct msg_api *api, const void *b
     return e;
 }
 
-static err no_kafka(const struct kconn *k, struct kconn_why *why) {
-    say(why, "%s answers, but not in Kafka's protocol", k->peer);
+static err no_kafka(struct kconn *k) {
+    say(k, "%s answers, but not in Kafka's protocol", k->peer);
     return ERR_BAD_FRAME;
 }
 
-static err get_frame(struct kconn *k, struct kconn_reply *r, size_t *ret_n, int64_t deadline, struct kconn_why *why) {
+static err get_frame(struct kconn *k, struct kconn_reply *r, size_t *ret_n, int64_t deadline) {
     uint8_t size[4];
-    err e = receive_all(k, size, sizeof size, deadline, why);
+    err e = receive_all(k, size, sizeof size, deadline);
     if (e != ERR_OK) {
         return e;
     }
     uint32_t n = be32_get(size);
     if (n < 4 || n > LIMIT_FRAME_BYTES) {
-        return no_kafka(k, why);
+        return no_kafka(k);
     }
     r->frame = mem_alloc(MEM_MISC, n);
     if (r->frame == NULL) {
-        say(why, "no memory for an answer of %u bytes", n);
+        say(k, "no memory for an answer of %u bytes", n);
         return ERR_NOMEM;
     }
     *ret_n = n;
-    return receive_all(k, r->frame, n, deadline, why);
+    return receive_all(k, r->frame, n, deadline);
 }
 
 /* Decode the answer to the last request. An ApiVersions answer of another version says so in the form of version 0 (S2.4). */
-static err get_answer(struct kconn *k, const struct msg_api *api, void *ret_body, struct kconn_reply *r, struct kconn_why *why) {
+static err get_answer(struct kconn *k, const struct msg_api *api, void *ret_body, struct kconn_reply *r) {
     size_t n = 0;
     struct rd in;
     struct k_response_header h;
-    err e = get_frame(k, r, &n, now_ms() + k->wait_ms, why);
+    err e = get_frame(k, r, &n, now_ms() + k->wait_ms);
     if (e != ERR_OK) {
         return e;
     }
     rd_init(&in, span_of(r->frame, n), &r->arena);
     if (head_response_get(&in, api, r->version, &h) != ERR_OK || h.correlation_id != k->correlation) {
-        return no_kafka(k, why);
+        return no_kafka(k);
     }
     if (api->key == K_API_VERSIONS_KEY && rd_left(&in) >= 2 && be16_get(in.p) == KCONN_UNSUPPORTED_VERSION) {
         r->version = 0;
     }
     e = api->resp->get(ret_body, &in, r->version);
-    return e == ERR_OK ? ERR_OK : e == ERR_NOMEM ? ERR_NOMEM : no_kafka(k, why);
+    return e == ERR_OK ? ERR_OK : e == ERR_NOMEM ? ERR_NOMEM : no_kafka(k);
 }
 
-static err exchange(struct kconn *k, const struct msg_api *api, const void *body, void *ret_body, struct kconn_reply *r, struct kconn_why *why) {
+static err exchange(struct kconn *k, const struct msg_api *api, const void *body, void *ret_body, struct kconn_reply *r) {
     kconn_reply_done(r);
-    err e = put_request(k, api, body, r->version, now_ms() + k->wait_ms, why);
-    e = e == ERR_OK ? get_answer(k, api, ret_body, r, why) : e;
+    err e = put_request(k, api, body, r->version, now_ms() + k->wait_ms);
+    e = e == ERR_OK ? get_answer(k, api, ret_body, r) : e;
     k->broken = e != ERR_OK;
     return e;
 }
 
-err kconn_call(struct kconn *k, const struct msg_api *api, const void *body, void *ret_body, struct kconn_reply *r, struct kconn_why *ret_why) {
+const char *kconn_why(const struct kconn *k) { return k->why.text; }
+
+err kconn_call(struct kconn *k, const struct msg_api *api, const void *body, void *ret_body, struct kconn_reply *r) {
     must(!k->broken);
     must(api->key >= 0 && api->key < KCONN_KEYS);
     struct kconn_range s = k->served[api->key];
     int16_t v = s.max < api->max ? s.max : api->max;
     if (s.max < s.min || v < s.min || v < api->min) {
-        say(ret_why, "%s does not serve %s in a version this program knows", k->peer, api->name);
+        say(k, "%s does not serve %s in a version this program knows", k->peer, api->name);
         return ERR_BAD_VERSION;
     }
     r->version = v;
-    return exchange(k, api, body, ret_body, r, ret_why);
+    return exchange(k, api, body, ret_body, r);
 }
 
 static void learn(struct kconn *k, const struct k_api_versions_resp *resp) {
@@ -295,7 +298,7 @@ static void learn(struct kconn *k, const struct k_api_versions_resp *resp) {
 }
 
 /* Our newest ApiVersions; when the broker refuses that, version 0. */
-static err negotiate(struct kconn *k, struct kconn_why *why) {
+static err negotiate(struct kconn *k) {
     const struct msg_api *api = k_api_find(K_API_VERSIONS_KEY);
     struct k_api_versions_req req;
     struct k_api_versions_resp resp;
@@ -305,13 +308,13 @@ static err negotiate(struct kconn *k, struct kconn_why *why) {
     req.client_software_name = SPAN_LIT("perigee-cli");
     req.client_software_version = span_str(k->version);
     r.version = api->max;
-    err e = exchange(k, api, &req, &resp, &r, why);
+    err e = exchange(k, api, &req, &resp, &r);
     if (e == ERR_OK && resp.error_code == KCONN_UNSUPPORTED_VERSION) {
         r.version = 0;
-        e = exchange(k, api, &req, &resp, &r, why);
+        e = exchange(k, api, &req, &resp, &r);
     }
     if (e == ERR_OK && resp.error_code != 0) {
-        say(why, "%s refuses to say which versions it serves (error %d)", k->peer, resp.error_code);
+        say(k, "%s refuses to say which versions it serves (error %d)", k->peer, resp.error_code);
         e = ERR_BAD_VERSION;
     }
     if (e == ERR_OK) {
@@ -326,7 +329,7 @@ err kconn_open(const char *address, int64_t wait_ms, const char *version, struct
     char host[256];
     const char *port;
     if (k == NULL) {
-        say(ret_why, "out of memory");
+        snprintf(ret_why->text, sizeof ret_why->text, "out of memory");
         return ERR_NOMEM;
     }
     k->fd = -1;
@@ -334,12 +337,13 @@ err kconn_open(const char *address, int64_t wait_ms, const char *version, struct
     k->version = version;
     err e = ERR_OK;
     if (!split_address(k, address, host, sizeof host, &port)) {
-        say(ret_why, "'%.200s' is no address: HOST:PORT is wanted, such as 127.0.0.1:9092", address);
+        say(k, "'%.200s' is no address: HOST:PORT is wanted, such as 127.0.0.1:9092", address);
         e = ERR_USAGE;
     }
-    e = e == ERR_OK ? connect_any(k, host, port, ret_why) : e;
-    e = e == ERR_OK ? negotiate(k, ret_why) : e;
+    e = e == ERR_OK ? connect_any(k, host, port) : e;
+    e = e == ERR_OK ? negotiate(k) : e;
     if (e != ERR_OK) {
+        *ret_why = k->why;
         kconn_close(k);
         return e;
     }

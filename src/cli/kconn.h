@@ -26,4 +26,5 @@ void kconn_close(struct kconn *k);                 /* NULL-safe */
 const char *kconn_peer(const struct kconn *k);     /* as given, with port */
 /* One request in the newest version that both sides know, and its answer, decoded into ret_body. BAD_VERSION: none; TIMEOUT and UNREACHABLE; after
  * those and BAD_FRAME the connection is of no use. */
-err kconn_call(struct kconn *k, const struct msg_api *api, const void *body, void *ret_body, struct kconn_reply *r, struct kconn_why *ret_why);
+err kconn_call(struct kconn *k, const struct msg_api *api, const void *body, void *ret_body, struct kconn_reply *r);
+const char *kconn_why(const struct kconn *k);      /* of the last call that failed */

@@ -55,9 +55,8 @@ int topic_ask_open(struct topic_ask *t, const struct cli_args *a) {
 void topic_ask_close(struct topic_ask *t) { kconn_close(t->k); }
 
 int topic_ask_call(struct topic_ask *t, int key, const void *body, void *ret_body, struct kconn_reply *r) {
-    struct kconn_why why;
-    err e = kconn_call(t->k, k_api_find(key), body, ret_body, r, &why);
-    return e == ERR_OK ? CLI_OK : cli_fail(t->a, exit_of(e), "%s", why.text);
+    err e = kconn_call(t->k, k_api_find(key), body, ret_body, r);
+    return e == ERR_OK ? CLI_OK : cli_fail(t->a, exit_of(e), "%s", kconn_why(t->k));
 }
 
 int topic_ask_metadata(struct topic_ask *t, const char *const *names, size_t names_n, struct k_metadata_resp *ret, struct kconn_reply *r) {

@@ -50,7 +50,8 @@ static inline void fake_write(const struct fake *f, int fd, const uint8_t *p, si
     }
 }
 
-static inline void fake_answer(const struct fake *f, int fd, const struct k_request_header *q, const struct msg_api *api, const void *body, int v) {
+static inline void fake_answer(const struct fake *f, int fd, const struct k_request_header *q, const void *body, int v) {
+    const struct msg_api *api = k_api_find(q->api_key);
     struct arena a;
     struct chain c;
     struct k_response_header h;
@@ -70,7 +71,7 @@ static inline void fake_answer(const struct fake *f, int fd, const struct k_requ
     arena_done(&a);
 }
 
-static inline void fake_versions(const struct fake *f, int fd, const struct k_request_header *q, const struct msg_api *api) {
+static inline void fake_versions(const struct fake *f, int fd, const struct k_request_header *q) {
     struct k_api_versions_resp r;
     struct k_api_versions_resp_api keys[K_APIS];
     bool refuse = f->manner == FAKE_OLD && q->api_version > 0;
@@ -87,14 +88,14 @@ static inline void fake_versions(const struct fake *f, int fd, const struct k_re
         k->max_version = f->manner == FAKE_OLD ? (int16_t)(k_apis[i].min + 1 <= k_apis[i].max ? k_apis[i].min + 1 : k_apis[i].max) : k_apis[i].max;
     }
     r.error_code = refuse ? 35 : 0;
-    fake_answer(f, fd, q, api, &r, refuse ? 0 : q->api_version);
+    fake_answer(f, fd, q, &r, refuse ? 0 : q->api_version);
 }
 
 static inline int fake_topic(const struct fake *f, span name) {
     return name.n == 2 && name.p[0] == 't' && name.p[1] - '0' < f->topics_n ? name.p[1] - '0' : -1;
 }
 
-static inline void fake_metadata(const struct fake *f, int fd, const struct k_request_header *q, const struct msg_api *api, const struct k_metadata_req *in) {
+static inline void fake_metadata(const struct fake *f, int fd, const struct k_request_header *q, const struct k_metadata_req *in) {
     static const char *const names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"};
     struct k_metadata_resp r;
     struct k_metadata_resp_topic topics[20];
@@ -121,10 +122,10 @@ static inline void fake_metadata(const struct fake *f, int fd, const struct k_re
         topics[i].partitions = parts;
         topics[i].partitions_n = which < 0 ? 0 : 2;
     }
-    fake_answer(f, fd, q, api, &r, q->api_version);
+    fake_answer(f, fd, q, &r, q->api_version);
 }
 
-static inline void fake_offsets(const struct fake *f, int fd, const struct k_request_header *q, const struct msg_api *api, const struct k_list_offsets_req *in) {
+static inline void fake_offsets(const struct fake *f, int fd, const struct k_request_header *q, const struct k_list_offsets_req *in) {
     struct k_list_offsets_resp r;
     struct k_list_offsets_resp_topic topics[20];
     struct k_list_offsets_resp_topic_part parts[20][2];
@@ -148,10 +149,10 @@ static inline void fake_offsets(const struct fake *f, int fd, const struct k_req
             part->old_offsets_n = 1;
         }
     }
-    fake_answer(f, fd, q, api, &r, q->api_version);
+    fake_answer(f, fd, q, &r, q->api_version);
 }
 
-static inline void fake_create(const struct fake *f, int fd, const struct k_request_header *q, const struct msg_api *api, const struct k_create_topics_req *in) {
+static inline void fake_create(const struct fake *f, int fd, const struct k_request_header *q, const struct k_create_topics_req *in) {
     struct k_create_topics_resp r;
     struct k_create_topics_resp_topic topics[20];
     k_create_topics_resp_init(&r);
@@ -170,10 +171,10 @@ static inline void fake_create(const struct fake *f, int fd, const struct k_requ
             _exit(4);
         }
     }
-    fake_answer(f, fd, q, api, &r, q->api_version);
+    fake_answer(f, fd, q, &r, q->api_version);
 }
 
-static inline void fake_delete(const struct fake *f, int fd, const struct k_request_header *q, const struct msg_api *api, const struct k_delete_topics_req *in) {
+static inline void fake_delete(const struct fake *f, int fd, const struct k_request_header *q, const struct k_delete_topics_req *in) {
     struct k_delete_topics_resp r;
     struct k_delete_topics_resp_topic topics[20];
     k_delete_topics_resp_init(&r);
@@ -184,7 +185,7 @@ static inline void fake_delete(const struct fake *f, int fd, const struct k_requ
         topics[i].name = q->api_version >= 6 ? in->topics[i].name : in->topic_names[i];
         topics[i].error_code = fake_topic(f, topics[i].name) < 0 ? 3 : f->error;
     }
-    fake_answer(f, fd, q, api, &r, q->api_version);
+    fake_answer(f, fd, q, &r, q->api_version);
 }
 
 static inline void fake_serve(const struct fake *f, int fd, span frame) {
@@ -206,19 +207,19 @@ static inline void fake_serve(const struct fake *f, int fd, span frame) {
     }
     switch (q.api_key) {
     case K_API_VERSIONS_KEY:
-        fake_versions(f, fd, &q, api);
+        fake_versions(f, fd, &q);
         break;
     case K_METADATA_KEY:
-        fake_metadata(f, fd, &q, api, &body.metadata);
+        fake_metadata(f, fd, &q, &body.metadata);
         break;
     case K_LIST_OFFSETS_KEY:
-        fake_offsets(f, fd, &q, api, &body.offsets);
+        fake_offsets(f, fd, &q, &body.offsets);
         break;
     case K_CREATE_TOPICS_KEY:
-        fake_create(f, fd, &q, api, &body.create);
+        fake_create(f, fd, &q, &body.create);
         break;
     case K_DELETE_TOPICS_KEY:
-        fake_delete(f, fd, &q, api, &body.delete);
+        fake_delete(f, fd, &q, &body.delete);
         break;
     default:
         _exit(5);
