@@ -55,7 +55,7 @@ const char *kerror_name(int code) {
     return code >= 0 && (size_t)code < sizeof names / sizeof names[0] ? names[code] : "UNKNOWN_ERROR_CODE";
 }
 
-enum cli_exit kerror_exit(int code) {
+int kerror_exit(int code) {
     switch (code) {
     case 0:
         return CLI_OK;
