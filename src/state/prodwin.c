@@ -4,7 +4,9 @@
  * remembers it, prodwin_stable says that it survives. A retry finds itself among the last five batches and is answered as a duplicate.
  * Failure modes: an append that failed is taken back by prodwin_undo. So that this is exact, a window keeps every batch that is not yet
  * stable and below them the five newest stable ones. Only a producer with more than PRODWIN_BATCHES unstable batches can lose its past, and
- * then it is forgotten whole (S6.6: any first sequence is accepted) rather than remembered wrongly.
+ * then it is forgotten whole (S6.6: any first sequence is accepted) rather than remembered wrongly. A producer of which nothing is left, or
+ * whose first batch found no room in the log, is remembered by the sequence that is due: what was in flight behind the refused batch must
+ * not be taken for a first one.
  * Producers are on a list in order of their last append: expiry and eviction at the ceiling take the oldest, never one with unstable data.
  * Runs on: owner shard. */
 #include "state/prodwin.h"
@@ -38,7 +40,11 @@ struct prodwin_entry {
     struct list link;                  /* in prodwin->order */
     int64_t id;
     ms touched;                        /* instant of the last append, as prodwin_note was told; PRODWIN_NEVER */
-    uint8_t n, cap;                    /* batches remembered; n == 0 only between reserve and note */
+    uint8_t n, cap;                    /* batches remembered; n == 0: reserved and never noted, or all taken back */
+    bool due;                          /* n == 0: the next batch must be the one that was refused: due_epoch, due_first */
+    int16_t due_epoch;
+    int32_t due_first;
+    off64 lost;                        /* last offset of the batches dropped while unstable, -1 for none */
     struct prodwin_batch *batches;     /* oldest first */
 };
 
@@ -112,6 +118,15 @@ static int32_t next_seq(const struct prodwin_entry *e) {
     return last == PRODWIN_NO_SEQUENCE ? 0 : seq_add(last, 1);
 }
 
+/* Nothing of the producer is in the log: S6.6, unless a batch of it was refused, which must come first then. */
+static err check_hollow(const struct prodwin_entry *e, const struct batch_head *h) {
+    if (e == NULL || !e->due || h->base_sequence < 0 || h->producer_epoch < e->due_epoch) {
+        return ERR_OK;
+    }
+    int32_t want = h->producer_epoch > e->due_epoch ? 0 : e->due_first;
+    return h->base_sequence == want ? ERR_OK : ERR_SEQUENCE_GAP;
+}
+
 err prodwin_check(const struct prodwin *w, const struct batch_head *h, struct prodwin_answer *ret) {
     must(h->producer_id >= 0);
     bool control = (h->attributes & BATCH_ATTR_CONTROL) != 0;
@@ -121,8 +136,9 @@ err prodwin_check(const struct prodwin *w, const struct batch_head *h, struct pr
     const struct prodwin_entry *e = entry_find(w, h->producer_id);
     struct prodwin_answer append = {.verdict = PRODWIN_APPEND, .base_offset = -1, .last_offset = -1, .append_ts = -1};
     if (e == NULL || e->n == 0) {
-        *ret = append;
-        return ERR_OK;
+        err hollow = check_hollow(e, h);
+        *ret = hollow == ERR_OK ? append : *ret;
+        return hollow;
     }
     if (h->producer_epoch < newest(e)->epoch) {
         return ERR_PRODUCER_FENCED;
@@ -189,6 +205,7 @@ static err entry_new(struct prodwin *w, int64_t id, struct prodwin_entry **ret_e
         return ERR_NOMEM;
     }
     en->id = id;
+    en->lost = -1;
     e = map_insert(&w->entries, &en->node, map_hash_u64(&w->entries, (uint64_t)id));
     if (e != ERR_OK) {
         mem_free(en);
@@ -227,6 +244,12 @@ static void entry_trim(const struct prodwin *w, struct prodwin_entry *e) {
     }
 }
 
+static void entry_owe(struct prodwin_entry *e, int16_t epoch, int32_t first) {
+    e->due = true;
+    e->due_epoch = epoch;
+    e->due_first = first;
+}
+
 err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t seed) {
     if (*w == NULL) {
         err e = prodwin_new(w, seed);
@@ -240,6 +263,9 @@ err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t see
         if (e != ERR_OK) {
             return e;
         }
+    }
+    if (en->n == 0 && !en->due && h->base_sequence >= 0) {
+        entry_owe(en, h->producer_epoch, h->base_sequence);
     }
     entry_trim(*w, en);
     return entry_grow(en);
@@ -259,9 +285,11 @@ void prodwin_note(struct prodwin *w, const struct batch_head *h, ms now) {
     if (e->n == e->cap) {
         must(e->cap == PRODWIN_BATCHES);
         mark("prodwin.overflow");
+        e->lost = last_offset(&e->batches[0]);
         drop_oldest(e);
     }
     w->n += e->n == 0;
+    e->due = false;
     e->batches[e->n++] = (struct prodwin_batch){
         .base = h->base_offset,
         .ts = h->max_ts_ms,
@@ -270,6 +298,22 @@ void prodwin_note(struct prodwin *w, const struct batch_head *h, ms now) {
         .epoch = h->producer_epoch,
     };
     entry_trim(w, e);
+}
+
+/* All that is remembered was not appended. The oldest of it is due, unless even older ones went with it. */
+static void entry_empty(struct prodwin *w, struct prodwin_entry *e, off64 from) {
+    const struct prodwin_batch *b = &e->batches[0];
+    if (e->lost >= from || b->first == PRODWIN_NO_SEQUENCE) {
+        entry_free(w, e);
+        return;
+    }
+    mark("prodwin.due");
+    entry_owe(e, b->epoch, b->first);
+    e->n = 0;
+    e->lost = -1;
+    w->n--;
+    list_remove(&e->link);
+    list_push_front(&w->order, &e->link);
 }
 
 void prodwin_undo(struct prodwin *w, off64 from) {
@@ -285,8 +329,8 @@ void prodwin_undo(struct prodwin *w, off64 from) {
         while (n > 0 && last_offset(&e->batches[n - 1]) >= from) {
             n--;
         }
-        if (n == 0) {
-            entry_free(w, e);
+        if (e->n > 0 && n == 0) {
+            entry_empty(w, e, from);
         } else {
             e->n = n;
         }

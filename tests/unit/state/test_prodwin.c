@@ -185,8 +185,28 @@ START_TEST(undo_whole_window) {
     prodwin_undo(w, 3);                                        /* all five that answer duplicates are gone; the stable one is back */
     expect_duplicate(w, head(1, 0, 0, 3), 0);
     expect_append(w, head(1, 0, 3, 1));
-    expect_append(w, head(2, 0, 7, 1));                        /* the producer was new: unknown again */
+    expect_err(w, head(2, 0, 41, 1), ERR_SEQUENCE_GAP);        /* the producer was new: what was in flight behind its first batch is no first one */
+    expect_append(w, head(2, 0, 40, 1));
+    expect_append(w, head(2, 1, 0, 1));                        /* or it gave up and raised its epoch */
+    expect_err(w, head(2, 1, 40, 1), ERR_SEQUENCE_GAP);
     ck_assert_uint_eq(prodwin_count(w), 1);
+    put(&w, head(2, 0, 40, 1), 3, 0);
+    expect_append(w, head(2, 0, 41, 1));
+    expect_err(w, head(2, 0, 43, 1), ERR_SEQUENCE_GAP);
+    prodwin_free(w);
+}
+END_TEST
+
+/* The first batch found no room in the log: the second, in flight behind it, must not become the first (S6.3); expiry forgets it. */
+START_TEST(reserved_and_refused) {
+    struct prodwin *w = NULL;
+    struct batch_head h = head(3, 0, 5, 2);
+    ck_assert_int_eq(prodwin_reserve(&w, &h, 7), ERR_OK);
+    expect_err(w, head(3, 0, 7, 2), ERR_SEQUENCE_GAP);
+    expect_append(w, h);
+    ck_assert_uint_eq(prodwin_count(w), 0);
+    ck_assert_uint_eq(prodwin_expire(w, 1, 1000), 0);
+    expect_append(w, head(3, 0, 7, 2));
     prodwin_free(w);
 }
 END_TEST
@@ -266,7 +286,7 @@ START_TEST(reserve_without_note) {
     struct batch_head h = head(1, 0, 5, 1);
     ck_assert_int_eq(prodwin_reserve(&w, &h, 7), ERR_OK);
     ck_assert_uint_eq(prodwin_count(w), 0);
-    expect_append(w, head(1, 0, 9, 1));
+    expect_append(w, head(1, 0, 5, 1));                        /* the refused one is due */
     struct str s;
     str_init(&s, 1000);
     ck_assert_int_eq(prodwin_snapshot(w, &s), ERR_OK);
@@ -426,6 +446,17 @@ struct twin_batch {
 };
 static struct twin_batch twin[100000];
 static int twin_n;
+static struct twin_batch due[6];       /* by id: the oldest batch taken back of a producer that has none left; count 0: nothing is due */
+
+static void twin_cut(int keep) {
+    for (int i = twin_n - 1; i >= keep; i--) {
+        due[twin[i].id] = twin[i];
+    }
+    for (int i = 0; i < keep; i++) {
+        due[twin[i].id].count = 0;
+    }
+    twin_n = keep;
+}
 
 static int64_t seq_end(const struct twin_batch *b) { return ((int64_t)b->seq + b->count) % ((int64_t)INT32_MAX + 1); }
 
@@ -455,6 +486,10 @@ static err twin_check(const struct batch_head *h, off64 *ret_base) {
             *ret_base = b->base;
             return ERR_OK;
         }
+    }
+    const struct twin_batch *owed = &due[h->producer_id];
+    if (last == NULL && owed->count > 0 && h->producer_epoch >= owed->epoch) {
+        return h->base_sequence == (h->producer_epoch > owed->epoch ? 0 : owed->seq) ? ERR_OK : ERR_SEQUENCE_GAP;
     }
     return last == NULL || h->base_sequence == seq_end(last) ? ERR_OK : ERR_SEQUENCE_GAP;
 }
@@ -497,7 +532,8 @@ START_TEST(prodwin_model) {
     prng_seed(&r, (uint64_t)_i);
     struct prodwin *w = NULL;
     off64 next = 0, stable = 0;
-    twin_n = 0;
+    twin_cut(0);
+    memset(due, 0, sizeof due);
     uint64_t duplicates = 0, gaps = 0, fenced = 0, undone = 0;
     for (int step = 0; step < 20000; step++) {
         struct batch_head h = twin_random(&r);
@@ -516,6 +552,7 @@ START_TEST(prodwin_model) {
             ck_assert_int_eq(prodwin_reserve(&w, &h, 3), ERR_OK);
             h.base_offset = next;
             prodwin_note(w, &h, step);
+            due[h.producer_id].count = 0;
             twin[twin_n++] = (struct twin_batch){h.producer_id, h.producer_epoch, h.base_sequence, h.count, next};
             next += h.count;
         }
@@ -527,7 +564,7 @@ START_TEST(prodwin_model) {
             off64 from = keep == twin_n ? next : twin[keep].base;
             prodwin_undo(w, from);
             undone += (uint64_t)(twin_n - keep);
-            twin_n = keep;
+            twin_cut(keep);
             next = from;
         }
         if (prng_chance(&r, 1, 6) || (twin_n > PRODWIN_BATCHES - 2 && twin[twin_n - PRODWIN_BATCHES + 2].base >= stable)) {
@@ -557,6 +594,7 @@ int main(void) {
     tcase_add_test(t, control_batch);
     tcase_add_test(t, undo_newest);
     tcase_add_test(t, undo_whole_window);
+    tcase_add_test(t, reserved_and_refused);
     tcase_add_test(t, undo_epoch);
     tcase_add_test(t, undo_beyond_memory);
     tcase_add_test(t, expiry);

@@ -24,13 +24,14 @@ struct prodwin_answer {
  * the last five batches of the current epoch it is a DUPLICATE (S6.2). w may be NULL: S6.6, any first sequence. */
 err prodwin_check(const struct prodwin *w, const struct batch_head *h, struct prodwin_answer *ret);
 /* Make room for one more batch of h's producer: the only step that may fail (NOMEM; LIMIT when LIMIT_PRODUCERS_PER_PARTITION producers all have
- * unstable batches, else the one silent longest makes room); creates *w at need. */
+ * unstable batches, else the one silent longest makes room); creates *w at need. Without a note that follows, the batch is due as after an undo. */
 err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t seed);
 /* The batch (stamped) was queued at h->base_offset; prodwin_reserve for it came before. Also used for replay. `now` only has to be the clock that
  * prodwin_expire is asked with. A control batch counts for its epoch only. */
 void prodwin_note(struct prodwin *w, const struct batch_head *h, ms now);
-/* Everything at and above `from` was not appended: forget it, so that each producer stands where it stood before. A producer of which nothing is
- * left (it was new, or had more than PRODWIN_BATCHES batches unstable) is forgotten whole. w may be NULL. */
+/* Everything at and above `from` was not appended: forget it, so that each producer stands where it stood before. Of a producer of which nothing is
+ * left (it was new) only the sequence that is due is kept, until prodwin_expire: what was in flight behind the refused batch is a gap, not a first
+ * batch. One that had more than PRODWIN_BATCHES batches unstable is forgotten whole. w may be NULL. */
 void prodwin_undo(struct prodwin *w, off64 from);
 /* Batches below need not be kept beyond five. O(1). w may be NULL. */
 void prodwin_stable(struct prodwin *w, off64 stable);
