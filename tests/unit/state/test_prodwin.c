@@ -65,6 +65,23 @@ START_TEST(five_batch_window) {
 }
 END_TEST
 
+/* T25: five in flight, the client replays 2 to 5: each is known, in order, and the sixth follows. */
+START_TEST(replay_of_five_in_flight) {
+    struct prodwin *w = NULL;
+    for (int i = 0; i < 5; i++) {
+        put(&w, head(5, 0, i * 3, 3), i * 3, 0);
+    }
+    prodwin_stable(w, 6);
+    for (int i = 1; i < 5; i++) {
+        expect_duplicate(w, head(5, 0, i * 3, 3), i * 3);
+    }
+    put(&w, head(5, 0, 15, 3), 15, 0);
+    expect_duplicate(w, head(5, 0, 3, 3), 3);
+    expect_err(w, head(5, 0, 0, 3), ERR_SEQUENCE_GAP);
+    prodwin_free(w);
+}
+END_TEST
+
 /* T23 with nothing synced: unstable batches are remembered, but only the last five answer as duplicates. */
 START_TEST(window_while_unstable) {
     struct prodwin *w = NULL;
@@ -585,6 +602,7 @@ int main(void) {
     Suite *s = suite_create("prodwin");
     TCase *t = tcase_create("prodwin");
     tcase_add_test(t, five_batch_window);
+    tcase_add_test(t, replay_of_five_in_flight);
     tcase_add_test(t, window_while_unstable);
     tcase_add_test(t, same_epoch_must_follow);
     tcase_add_test(t, sequence_wraps);
