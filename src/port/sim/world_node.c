@@ -58,6 +58,7 @@ struct world_node *world_node_new(struct world *w, const char *name) {
 }
 
 static void node_free(struct world_node *n) {
+    n->on_down = NULL;
     if (n->up) {
         world_node_crash(n, false);
     }
@@ -113,6 +114,9 @@ static void fall(struct world_node *n, bool power) {
     (void)diskop_sim_process_ended(n);             /* a crash leaves descriptors open */
     if (power) {
         crash_sim_power(&n->fs);
+    }
+    if (n->on_down) {
+        n->on_down(n->on_down_u, n, power);
     }
 }
 
@@ -227,8 +231,23 @@ void world_node_on_ended(struct world_node *n, void (*on_ended)(void *u), void *
     n->on_ended_u = u;
 }
 
+void world_node_on_down(struct world_node *n, void (*on_down)(void *u, struct world_node *of, bool lost_unsynced), void *u) {
+    n->on_down = on_down;
+    n->on_down_u = u;
+}
+
 bool world_node_is_up(const struct world_node *n) {
     return n->up;
+}
+
+bool world_node_call(struct world_node *n, uint32_t shard, void (*fn)(void *u), void *u) {
+    must(n->up && shard < n->loops_n);
+    struct loop_sim *lp = n->loops[shard];
+    if (lp->stopped || !world_node_run(n, lp, fn, u)) {
+        return n->up;
+    }
+    loop_sim_kick(lp);
+    return true;
 }
 
 uint64_t world_node_starts(const struct world_node *n) {

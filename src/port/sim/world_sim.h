@@ -68,6 +68,8 @@ struct world_node {
     struct node_end end;             /* set by the node's own code on its way to the guard */
     void (*on_ended)(void *u);
     void *on_ended_u;
+    void (*on_down)(void *u, struct world_node *n, bool lost_unsynced);
+    void *on_down_u;
 };
 
 /* A number in [1, max], small ones more often. */

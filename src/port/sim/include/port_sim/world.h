@@ -55,8 +55,12 @@ struct world_node *world_node_new(struct world *w, const char *name);
 err world_node_start(struct world_node *n, uint32_t shards, void (*boot)(void *u, struct port **ports, uint32_t shards), void *u);
 /* Runs in the node's heap when its last loop has ended cleanly, before the check for leftovers: frees what boot made. */
 void world_node_on_ended(struct world_node *n, void (*on_ended)(void *u), void *u);
+/* Told from the world, after each crash (not after a clean end). */
+void world_node_on_down(struct world_node *n, void (*on_down)(void *u, struct world_node *n, bool lost_unsynced), void *u);
 bool world_node_is_up(const struct world_node *n);
 uint64_t world_node_starts(const struct world_node *n);        /* how often it was started */
+/* Run fn(u) as the node's code on that shard, as a signal would, and give the shard a turn. False when the node is down afterwards. Outside. */
+bool world_node_call(struct world_node *n, uint32_t shard, void (*fn)(void *u), void *u);
 /* Power loss (lose unsynced) or kill -9 (keep the page cache). Frees the node's heap; its sockets die. Callable from anywhere; from the
  * node's own code it does not return. */
 void world_node_crash(struct world_node *n, bool lose_unsynced);
