@@ -2,46 +2,74 @@
  * Runs on: the main thread. */
 #include "offline.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "port_uv/port_uv.h"
 #include "store/inspect.h"
 
-static int offline_open(const struct cli_args *a, struct disk **ret_d) {
+/* Where to stand and what to look at: a partition's directory is looked at from its data directory, where its durable mark is. */
+struct offline {
+    char root[4096], dir[256];
+    struct disk *disk;
+};
+
+static bool offline_is_dir(const char *path) {
     struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool offline_has_meta(const char *dir) {
+    char path[4200];
+    snprintf(path, sizeof(path), "%s/perigee.meta", dir);
+    return offline_is_dir(path);
+}
+
+static int offline_open(const struct cli_args *a, struct offline *ret) {
     const char *dir = a->words[0];
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (!offline_is_dir(dir) || realpath(dir, ret->root) == NULL) {
         return cli_fail(a, CLI_USAGE, "%s is no directory: name a data directory, or the directory of one partition", dir);
     }
-    err e = port_uv_disk_new(dir, ret_d);
+    snprintf(ret->dir, sizeof(ret->dir), ".");
+    char *slash = strrchr(ret->root, '/');
+    if (!offline_has_meta(ret->root) && slash != NULL && slash != ret->root && strlen(slash + 1) < sizeof(ret->dir)) {
+        *slash = '\0';
+        if (offline_has_meta(ret->root)) {
+            snprintf(ret->dir, sizeof(ret->dir), "%s", slash + 1);
+        } else {
+            *slash = '/';
+        }
+    }
+    err e = port_uv_disk_new(ret->root, &ret->disk);
     return e == ERR_OK ? CLI_OK : cli_fail(a, CLI_USAGE, "%s cannot be read: %s", dir, err_text(e));
 }
 
 int offline_dump(const struct cli_args *a) {
-    struct disk *d = NULL;
+    struct offline at = {0};
     const char *form = cli_text(a, "output");
     if (form != NULL && strcmp(form, "json") != 0 && strcmp(form, "table") != 0 && strcmp(form, "tsv") != 0) {
         return cli_fail(a, CLI_USAGE, "--output is table, tsv or json");
     }
-    int code = offline_open(a, &d);
+    int code = offline_open(a, &at);
     if (code != CLI_OK) {
         return code;
     }
     struct inspect_opts o = {.records = cli_flag(a, "records"), .json = form != NULL && strcmp(form, "json") == 0};
-    err e = inspect_dump(d, ".", &o, a->out);
-    port_uv_disk_free(d);
+    err e = inspect_dump(at.disk, at.dir, &o, a->out);
+    port_uv_disk_free(at.disk);
     return e == ERR_OK ? CLI_OK : cli_fail(a, CLI_USAGE, "%s: %s", a->words[0], err_text(e));
 }
 
 int offline_verify(const struct cli_args *a) {
-    struct disk *d = NULL;
-    int code = offline_open(a, &d);
+    struct offline at = {0};
+    int code = offline_open(a, &at);
     if (code != CLI_OK) {
         return code;
     }
-    err e = inspect_verify(d, ".", a->out);
-    port_uv_disk_free(d);
+    err e = inspect_verify(at.disk, at.dir, a->out);
+    port_uv_disk_free(at.disk);
     if (e == ERR_OK) {
         return CLI_OK;
     }

@@ -28,6 +28,11 @@ void names_segment(const struct plog_id *id, off64 base, const char *suffix, cha
     must(n > 0 && n < NAMES_PATH_CAP);
 }
 
+void names_path_join(const char *dir, off64 base, const char *suffix, char *ret) {
+    int n = snprintf(ret, NAMES_PATH_CAP, "%s/%020lld%s", dir, (long long)base, suffix);
+    must(n > 0 && n < NAMES_PATH_CAP);
+}
+
 void names_aside(const struct plog_id *id, const char *suffix, char *ret) {
     char hex[33];
     for (size_t i = 0; i < 16; i++) {

@@ -11,6 +11,7 @@
 void names_dir(const struct plog_id *id, char *ret);                                   /* "<topic>-<partition>"; NAMES_DIR_CAP bytes */
 void names_in_dir(const struct plog_id *id, const char *file, char *ret);              /* a fixed file in it; NAMES_PATH_CAP bytes */
 void names_segment(const struct plog_id *id, off64 base, const char *suffix, char *ret);   /* suffix with its dot; NAMES_PATH_CAP bytes */
+void names_path_join(const char *dir, off64 base, const char *suffix, char *ret);        /* the same below any directory; NAMES_PATH_CAP bytes */
 /* "<topic>-<partition>.<hex of the topic id>-delete" (or -stray), the topic cut so that a file system takes it. NAMES_DIR_CAP bytes. */
 void names_aside(const struct plog_id *id, const char *suffix, char *ret);
 void names_metadata_text(const struct plog_id *id, char *ret, size_t cap);             /* content of partition.metadata */
