@@ -245,6 +245,13 @@ START_TEST(replacement_keeps_the_old_content_when_a_step_fails) {
 }
 END_TEST
 
+/* Marks are counted in all builds but release. */
+#ifdef PERIGEE_MARKS
+#define expect_mark(name, n) ck_assert_uint_eq(mark_count(name), n)
+#else
+#define expect_mark(name, n) ((void)0)
+#endif
+
 static bool accepted(const struct door_counts *c, int n) {
     return c->accepted >= n;
 }
@@ -259,13 +266,13 @@ START_TEST(accept_without_descriptors_sheds_one_and_pauses) {  /* T57 */
     int next = door_connect(door_number(door));
     door_ping(next);                                   /* accepted by the retry */
     door_wait(door, accepted, 1);
-    ck_assert_uint_eq(mark_count("net.accept_shed"), 1);
-    ck_assert_uint_eq(mark_count("net.accept_paused"), 1);
-    ck_assert_uint_eq(mark_count("net.accept_resumed"), 1);
+    expect_mark("net.accept_shed", 1);
+    expect_mark("net.accept_paused", 1);
+    expect_mark("net.accept_resumed", 1);
     shim->refuse("accept4", 1, ECONNABORTED);            /* one that died in the backlog does not stop the others */
     int third = door_connect(door_number(door));
     door_ping(third);
-    ck_assert_uint_eq(mark_count("net.accept_paused"), 1);
+    expect_mark("net.accept_paused", 1);
     close(shed);
     close(next);
     close(third);
