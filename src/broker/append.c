@@ -37,6 +37,9 @@ static void append_park(struct part *pt, struct append_ask *a, off64 below) {
     a->log_start = ends.start;
     a->leader_epoch = pt->leader_epoch;
     a->wait_below = below;
+    if (a->acks == -1 || !list_empty(&pt->watches)) {
+        part_want_visible(pt);                     /* a parked reader waits for it, whatever the producer's class is (D6 b) */
+    }
     if (a->acks == 0 || append_reached(a, pt, ends.written)) {
         ask_return(&a->ask, ERR_OK);
         return;
@@ -47,7 +50,6 @@ static void append_park(struct part *pt, struct append_ask *a, off64 below) {
     }
     list_insert_after(at, &a->wait);
     if (a->acks == -1) {
-        plog_sync_wanted(pt->log);
         shard_timer(pt->sh, &a->timer, pt->sh->now + a->timeout);
     }
 }

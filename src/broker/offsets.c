@@ -85,7 +85,7 @@ static void offsets_wait_bound(struct part *pt, struct offsets_wait *w) {
         offsets_one_done(w->ask);
         return;
     }
-    plog_sync_wanted(pt->log);
+    part_want_visible(pt);
     list_push_back(&pt->bounds, &w->link);
 }
 

@@ -99,6 +99,12 @@ void part_epoch(struct part *pt, int32_t leader_epoch) {
     plog_epoch(pt->log, leader_epoch);
 }
 
+void part_want_visible(struct part *pt) {
+    if (!pt->log_conf.write_caching) {
+        plog_sync_wanted(pt->log);
+    }
+}
+
 err part_check_epoch(const struct part *pt, int32_t current_epoch) {
     if (current_epoch < 0 || current_epoch == pt->leader_epoch) {
         return ERR_OK;

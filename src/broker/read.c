@@ -71,7 +71,7 @@ static err read_check(struct part *pt, struct read_part *p) {
     p->high_watermark = p->last_stable = pt->committed;
     p->log_start = ends.start;
     if (pt->committed < ends.next) {
-        plog_sync_wanted(pt->log);                 /* D6 b: a reader meets visible < written */
+        part_want_visible(pt);                     /* D6 b: a reader meets visible < written */
     }
     e = read_diverging(pt, p);
     if (e != ERR_OK) {
@@ -206,7 +206,7 @@ static void read_run_watch(struct read_ask *a) {
         struct plog_ends ends;
         plog_ends(pt->log, &ends);
         if (pt->committed < ends.next) {
-            plog_sync_wanted(pt->log);
+            part_want_visible(pt);
         }
         list_push_back(&pt->watches, &w->link);
     }

@@ -190,6 +190,19 @@ void rig_crash(struct rig *r, bool lose_unsynced) {
     r->node = NULL;
 }
 
+static bool rig_on_op(void *u, const struct disk_req *rq, const char *path) {
+    struct rig *r = u;
+    if (rq->op == r->fail.op && path != NULL && strstr(path, r->fail.in) != NULL && ++r->fail.seen == r->fail.k) {
+        world_node_fail_op(r->n, rq->op, 1, r->fail.e);        /* this very one */
+    }
+    return false;
+}
+
+void rig_fail_op(struct rig *r, struct rig_fail f) {
+    r->fail = f;
+    world_node_on_op(r->n, rig_on_op, r, false);
+}
+
 /* A heap with a budget of b gives one more byte only when less than b is alive on it. */
 static bool rig_affords(size_t b) {
     mem_budget(b);

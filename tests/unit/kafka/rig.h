@@ -27,6 +27,12 @@ struct rig {
     bool is_ready, is_stopped, is_fatal, errors_expected;
     char why[512];
     uint32_t opened;               /* connections so far of this start */
+    struct rig_fail {              /* see rig_fail_op */
+        enum disk_op op;
+        const char *in;
+        uint64_t k, seen;
+        err e;
+    } fail;
     uint64_t error_lines;
     char error_line[256];          /* the last one */
 };
@@ -46,6 +52,8 @@ ms rig_stop_wait(struct rig *r);
 void rig_crash(struct rig *r, bool lose_unsynced);
 /* Run f(r) on shard 0's thread, as the node. */
 void rig_call(struct rig *r, void (*f)(struct rig *r));
+/* The k-th disk operation of this kind from now, on a file whose path contains `in`, fails with e. r->fail.seen counts them. */
+void rig_fail_op(struct rig *r, struct rig_fail f);
 size_t rig_live(struct rig *r);                    /* bytes allocated by the node */
 void rig_budget(struct rig *r, size_t bytes);      /* ceiling of that; 0: none */
 ms rig_now(const struct rig *r);                   /* simulated ms since the world began */
