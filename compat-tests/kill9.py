@@ -73,13 +73,22 @@ class Round:
         return acked, told, troubles + (["nothing was acknowledged"] if not acked else [])
 
 
-def play(number, broker, rng, folder):
+def sabotage(broker, topic):
+    """Proof that the checker sees a loss: the end of each log is cut off behind the dead broker's back."""
+    for p in range(PARTITIONS):
+        with open(os.path.join(broker.data, f"{topic}-{p}", "00000000000000000000.log"), "rb+") as f:
+            f.truncate(f.seek(0, os.SEEK_END) // 2)
+
+
+def play(number, broker, rng, folder, spoil=False):
     r = Round(number, broker, folder)
     r.create()
     r.begin()
     wait = rng.uniform(0.5, 3.0)
     time.sleep(wait)                                 # the load's length is the test, not a wait for something
     broker.kill9()
+    if spoil:
+        sabotage(broker, r.topic)
     broker.start()
     time.sleep(rng.uniform(0.1, 0.5))
     troubles = r.end()
@@ -90,7 +99,7 @@ def play(number, broker, rng, folder):
     return r, troubles + more
 
 
-def rounds(count, kind, shards, seed, folder):
+def rounds(count, kind, shards, seed, folder, spoil=False):
     """Returns the list of troubles."""
     rng = random.Random(seed)
     print(f"kill9: {count} rounds, {kind}, shards={shards}, seed {seed}", flush=True)
@@ -99,7 +108,7 @@ def rounds(count, kind, shards, seed, folder):
     try:
         broker.start()
         for number in range(count):
-            r, bad = play(number, broker, rng, folder)
+            r, bad = play(number, broker, rng, folder, spoil)
             played.append(r)
             troubles += [f"round {number}: {b}" for b in bad]
             if number % 10 == 9 or number == count - 1:
