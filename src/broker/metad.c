@@ -55,7 +55,7 @@ static void metad_answer(struct metad_round *r, err e) {
     struct list *link;
     while ((link = list_pop_front(&r->changes)) != NULL) {
         struct topics_change *c = list_entry(link, struct topics_change, link);
-        ask_return(&c->ask, c->ask.err != ERR_OK ? c->ask.err : e);
+        ask_return(&c->ask, e != ERR_OK ? e : c->ask.err);         /* a verdict over what never was is none */
     }
     if (r->done != NULL) {
         r->done(r->u, e);

@@ -6,7 +6,7 @@
  * order. After a sync the proven end goes into metadata.mark without a sync of its own: it may lag, never lead. A snapshot is written beside, synced and
  * renamed; then an empty log with a new generation takes the old one's place the same way; frames at or below the snapshot's sequence are skipped.
  * Failure modes: a torn tail is what no sync had returned for: cut and said. Anything else wrong (a bad frame that is proven, a log shorter than the
- * mark, a missing file) is DAMAGED and touches nothing (T12). No space: the write is cut off and its appends are refused. A failed write or sync is fatal.
+ * mark, a missing file) is DAMAGED and touches nothing (T12). No space: the write is cut off and its appends are refused, and with them those that came behind. A failed write or sync is fatal.
  * Runs on: shard 0's thread; metalog_open at boot. */
 #include "store/metalog.h"
 
@@ -374,6 +374,7 @@ static void on_written(struct disk_req *rq) {
         mark("metalog.refused");
         ml->torn = true;
         ml->sequence = ml->sequence_back;          /* the frames are not in the file */
+        list_splice_back(&ml->flying, &ml->waiting);           /* what came behind was decided upon them */
         complete(ml, ERR_NOSPACE);
     } else {
         die(ml, "writing the metadata log failed");

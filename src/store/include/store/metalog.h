@@ -18,7 +18,7 @@ struct metalog_append {
     struct list link;
     span records;                  /* borrowed until done; one frame, applied whole or not at all after a crash */
     err err;
-    void (*done)(struct metalog_append *a);    /* durable (OK), or refused: NOSPACE (log cut back, goes on) */
+    void (*done)(struct metalog_append *a);    /* durable (OK), or refused: NOSPACE (log cut back, goes on), with all that were appended since */
     void *u;
 };
 void metalog_append(struct metalog *ml, struct metalog_append *a);
