@@ -79,12 +79,15 @@ static void same_place(struct history *h, const struct history_batch *b, uint32_
     }
 }
 
+void history_on_its_way(struct history *h, uint32_t number) {
+    h->batches[number].losses = h->losses;
+}
+
 void history_acked(struct history *h, uint32_t number, off64 base) {
     struct history_batch *b = &h->batches[number];
     must(b->outcome == HISTORY_UNKNOWN);
     b->outcome = HISTORY_ACKED;
     b->base = base;
-    b->losses = h->losses;
     h->acked += b->records;
     if (h->plan->producers[b->producer].idempotent) {
         same_place(h, b, number);

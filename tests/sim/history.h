@@ -22,7 +22,7 @@ struct history_batch {                 /* one batch as it was sent */
     enum history_outcome outcome;
     int16_t acks;
     off64 base;                        /* of the acknowledgement; -1: not told */
-    uint64_t losses;                   /* power losses when it was acknowledged */
+    uint64_t losses;                   /* power losses when it was sent last: an acknowledgement may be older than it arrives */
     off64 seen;                        /* base offset where it was read first; -1 */
     uint32_t copies;                   /* in the final reading */
 };
@@ -60,6 +60,7 @@ void history_power_loss(struct history *h);
 uint32_t history_sent(struct history *h, const struct history_batch *b);
 /* The first 8 bytes of each value: number of the batch and index in it. */
 void history_value(uint8_t ret[8], uint32_t number, uint32_t index);
+void history_on_its_way(struct history *h, uint32_t number);   /* at each sending */
 void history_acked(struct history *h, uint32_t number, off64 base);
 void history_producer_id(struct history *h, int64_t id);       /* given out: never twice, crashes or not */
 void history_refused(struct history *h, uint32_t number);

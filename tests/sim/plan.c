@@ -134,6 +134,28 @@ void plan_draw(uint64_t seed, struct plan *ret) {
     draw_trouble(&r, ret);
 }
 
+void plan_points(uint64_t seed, struct plan *ret) {
+    plan_draw(seed, ret);
+    *ret = (struct plan){.topics_n = 1, .producers_n = 2, .consumers_n = 1, .safety = 60, .calm = ret->calm, .faults = ret->calm};
+    struct prng r;
+    prng_seed(&r, seed ^ 0x706f696e7473);
+    uint32_t shards = one_in(&r, 2) ? 1 : 2;
+    for (size_t i = 0; i < sizeof ret->shards / sizeof ret->shards[0]; i++) {
+        ret->shards[i] = shards;
+    }
+    ret->topics[0] = (struct plan_topic){.name = "topic-0", .parts = 2, .segment_bytes = between(&r, 2500, 8000)};
+    ret->producers[0] = (struct plan_producer){.idempotent = true, .acks = -1, .window = 3, .batches = 20, .records_max = 3, .bytes_max = 400};
+    ret->producers[1] = (struct plan_producer){.acks = 1, .window = 1, .batches = 8, .records_max = 1, .bytes_max = 400};
+    setting(ret, "store.sync.age.ms", between(&r, 1, 20));
+}
+
+void plan_crash(struct plan *p, uint64_t k) {
+    p->crash_op = (k + 1) / 2;
+    p->crash_power = k % 2 == 0;
+    p->again_op = k % 5 == 0 ? 0 : 1 + k * 7 % 61;
+    p->again_power = k / 2 % 2 == 0;
+}
+
 void plan_print(const struct plan *p, void (*on_line)(void *u, const char *line), void *u) {
     char line[400];
     const struct world_faults *f = &p->faults;

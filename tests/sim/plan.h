@@ -50,8 +50,14 @@ struct plan {
     bool disk_errors;                  /* reads, writes or syncs may fail: fenced partitions, fatal ends and error lines are in order */
     bool lies;                         /* the disk loses or misplaces writes and says OK: acknowledged data may be lost, but never be wrong */
     bool shards_change;
+    uint64_t crash_op, again_op;       /* 0: none. Operation of the safety phase, and of the start that follows, at which to crash */
+    bool crash_power, again_power;
     bool zstd;                         /* somebody uses it: Produce 7 and Fetch 10 at least (S5.3, S7.12) */
 };
 
+/* A short run without trouble but one crash, for the enumeration of all its crash points (T2). */
+void plan_points(uint64_t seed, struct plan *ret);
+/* Crash number k: at operation (k + 1) / 2 of the safety phase, a power loss for even k, and mostly once more in the recovery. */
+void plan_crash(struct plan *p, uint64_t k);
 void plan_draw(uint64_t seed, struct plan *ret);
 void plan_print(const struct plan *p, void (*on_line)(void *u, const char *line), void *u);

@@ -149,6 +149,14 @@ static struct batch *batch_to_send(struct producer *p, struct part *pt) {
 
 /* ---- answers ---- */
 
+static void note(struct producer *p, const struct batch *bt, const char *what, long long detail) {
+    struct batch_head h;
+    must(batch_head_get(span_of(bt->bytes, bt->n), &h) == ERR_OK);
+    world_note(p->s->w, "producer %u: batch %u of %s-%u pid=%lld seq=%d..%d %s %lld", p->index, bt->number,
+               p->s->plan.topics[bt->pt->topic].name, bt->pt->part, (long long)h.producer_id, h.base_sequence, batch_last_sequence(&h), what,
+               detail);
+}
+
 static void stall(struct producer *p, struct part *pt) {
     pt->stalled = true;
     tick_soon(p);
@@ -175,6 +183,7 @@ static void batch_failed(struct producer *p, struct batch *bt, int16_t code) {
 static void batch_answered(struct producer *p, struct batch *bt, const struct k_produce_resp_topic_part *m) {
     bt->flying = false;
     bt->pt->flying--;
+    note(p, bt, m->error_code != 0 ? "refused, error" : "acknowledged at", m->error_code != 0 ? m->error_code : m->base_offset);
     if (m->error_code != 0) {
         batch_failed(p, bt, m->error_code);
         return;
@@ -291,6 +300,8 @@ static bool send_one(struct producer *p) {
         return false;                  /* one at a time, or it would all go at once */
     }
     for (size_t i = 0; i < rq->n; i++) {
+        note(p, rq->batches[i], "sent, acks", p->plan->acks);
+        history_on_its_way(&p->s->hist, rq->batches[i]->number);
         rq->batches[i]->flying = true;
         rq->batches[i]->pt->flying++;
     }

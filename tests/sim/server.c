@@ -19,6 +19,7 @@ struct server {
     struct sim *s;
     bool ready, calm;
     bool keep_down;                    /* the run is over */
+    bool struck;                       /* the planned crash is set; its successor goes with the next start */
     bool power;                        /* how a planned crash at an operation would end */
     uint64_t starts, failed_boots;
     /* On the node's heap while it is up. */
@@ -117,7 +118,13 @@ static void start(struct server *sv) {
     uint32_t shards = s->plan.shards[sv->starts++ % (sizeof s->plan.shards / sizeof s->plan.shards[0])];
     bool in_boot = !sv->calm && s->phase == SIM_SAFETY && s->plan.crash_in_boot > 0 && prng_chance(&s->rng, s->plan.crash_in_boot, 8);
     sv->power = prng_chance(&s->rng, 1, 2);
-    world_node_crash_at(s->n, in_boot ? 1 + prng_below(&s->rng, 60) : 0, sv->power);
+    uint64_t at = in_boot ? 1 + prng_below(&s->rng, 60) : 0;
+    if (sv->struck) {
+        at = s->plan.again_op;
+        sv->power = s->plan.again_power;
+        sv->struck = false;
+    }
+    world_node_crash_at(s->n, at, sv->power);
     (void)world_node_start(s->n, shards, boot, sv);            /* it may crash in boot: the watch tries again */
 }
 
@@ -192,7 +199,7 @@ static void act(struct server *sv) {
 
 static void nemesis(void *u) {
     struct server *sv = u;
-    if (sv->calm) {
+    if (sv->calm || sv->s->plan.nemesis_gap == 0) {
         return;
     }
     act(sv);
@@ -213,6 +220,10 @@ struct server *server_new(struct sim *s) {
 
 void server_trouble(struct server *sv) {
     world_faults_set(sv->s->w, &sv->s->plan.faults);
+    if (sv->s->plan.crash_op > 0) {
+        world_node_crash_at(sv->s->n, sv->s->plan.crash_op, sv->s->plan.crash_power);
+        sv->struck = true;
+    }
     nemesis(sv);
 }
 
@@ -238,7 +249,9 @@ bool server_is_ready(const struct server *sv) {
 void server_calm(struct server *sv) {
     sv->calm = true;
     world_faults_set(sv->s->w, &sv->s->plan.calm);
-    world_node_crash_at(sv->s->n, 0, false);
+    if (sv->s->plan.crash_op == 0) {
+        world_node_crash_at(sv->s->n, 0, false);
+    }
     if (excused(sv) && world_node_is_up(sv->s->n)) {
         world_node_crash(sv->s->n, false);
     }

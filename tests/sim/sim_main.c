@@ -1,202 +1,94 @@
-/* The simulation of a whole broker: many seeds, each run twice and compared.
+/* The simulation of a whole broker: many seeds, each run twice and compared; and every crash point of a short run.
  *
- *     sim [--seeds A..B | --seed N] [--trace] [--once] [--seconds S]
+ *     sim [--seeds A..B | --seed N] [--trace] [--once] [--seconds S] [--all]
+ *     sim --points A..B [--point K] ...
  *
- * Each seed is a run of its own: topics are made, producers and consumers work while the nemesis strikes (safety phase); then all trouble
- * ends, every batch must be acknowledged within half a minute of simulated time (I15), the broker is crashed once more or restarted,
- * a fresh reader reads everything, the history is judged, and the broker must end cleanly with nothing left allocated or open.
- * Failure modes: a broken rule, a `must`, an unexpected error line or a second run that differs: the seed is printed and the program
- * ends with a failure at once. scripts/seed.sh N replays a seed with its trace.
+ * --seeds: each seed is a swarm of its own (plan.h, run.h). --points: the plan of each seed is a short run without other trouble; it is
+ * measured first, then run again once for each of its disk operations with a crash there, by power loss and by kill in turn, and mostly with
+ * a second crash in the recovery (T2, T3, T4). --all goes on behind a failure and names every failing seed at the end.
+ * Failure modes: a broken rule, a `must`, an unexpected error line, a leak or a second run that differs: seed and point are printed, the exit
+ * status is a failure. scripts/seed.sh N replays a seed with its trace.
  * Runs on: the main thread. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "sim.h"
-
-#define SOON_MS 15
-#define SETUP_MS 30000
-#define LYING_MS 3000                  /* how long a disk that lies is watched after the safety phase */
+#include "run.h"
 
 struct options {
-    uint64_t first, last;
-    bool trace, once;
+    uint64_t first, last, point;       /* point 0: all of them */
+    bool trace, once, points, all;
     int seconds;                       /* begin no new seed after so long; 0: no limit */
 };
 
-struct totals {
-    uint64_t acked, read, losses, starts, events, cycles, ms;
-};
-
-static uint64_t current_seed;
+static uint64_t current_seed, current_point;
 
 static void print_line(void *u, const char *line) {
     (void)u;
     puts(line);
 }
 
-ms sim_soon(struct sim *s) {
-    return 1 + (ms)prng_below(&s->rng, SOON_MS);
+static void fail(const char *what) {
+    fprintf(stderr, "simulation failed: seed=%llu point=%llu: %s\n", (unsigned long long)current_seed, (unsigned long long)current_point, what);
+    abort();
 }
 
-/* ---- phases ---- */
-
-static bool made(void *u) {
-    const struct sim *s = u;
-    return admin_is_ready(s->admin);
-}
-
-static bool all_done(void *u) {
-    const struct sim *s = u;
-    for (size_t i = 0; i < s->plan.producers_n; i++) {
-        if (!producer_is_done(s->producers[i])) {
-            return false;
-        }
-    }
-    return admin_is_done(s->admin) && server_is_ready(s->server);
-}
-
-static bool all_read(void *u) {
-    const struct sim *s = u;
-    return consumer_is_done(s->final);
-}
-
-static bool is_down(void *u) {
-    const struct sim *s = u;
-    return !world_node_is_up(s->n);
-}
-
-static void enter(struct sim *s, enum sim_phase phase, const char *name) {
-    s->phase = phase;
-    world_note(s->w, "---- %s", name);
-}
-
-static void setup(struct sim *s) {
-    enter(s, SIM_SETUP, "setup");
-    s->server = server_new(s);
-    s->admin = admin_new(s);
-    if (!world_run(s->w, made, s, SETUP_MS)) {
-        world_fail(s->w, "the topics were not made within %d ms", SETUP_MS);
-    }
-}
-
-static void safety(struct sim *s) {
-    enter(s, SIM_SAFETY, "safety");
-    for (size_t i = 0; i < s->plan.producers_n; i++) {
-        s->producers[i] = producer_new(s, i);
-    }
-    for (size_t i = 0; i < s->plan.consumers_n; i++) {
-        s->consumers[i] = consumer_new(s, false);
-    }
-    server_trouble(s->server);
-    (void)world_run(s->w, NULL, NULL, s->plan.safety);
-}
-
-static void heal(struct sim *s) {
-    enter(s, SIM_HEAL, "heal");
-    server_calm(s->server);
-    if (!world_run(s->w, all_done, s, s->plan.lies ? LYING_MS : SIM_LIVENESS_MS) && !s->plan.lies) {
-        for (size_t i = 0; i < s->plan.producers_n; i++) {
-            if (!producer_is_done(s->producers[i])) {
-                world_note(s->w, "producer %zu is not done", i);
-            }
-        }
-        world_fail(s->w, "I15: no progress within %d ms after all trouble ended (ready=%d admin=%d)", SIM_LIVENESS_MS,
-                   server_is_ready(s->server), admin_is_done(s->admin));
-    }
-}
-
-static void final(struct sim *s) {
-    enter(s, SIM_FINAL, "final");
-    if (world_node_is_up(s->n) && prng_chance(&s->rng, 2, 3)) {
-        world_node_crash(s->n, prng_chance(&s->rng, 1, 2));
-    }
-    s->final = consumer_new(s, true);
-    if (!world_run(s->w, all_read, s, s->plan.lies ? LYING_MS : SIM_LIVENESS_MS) && !s->plan.lies) {
-        world_fail(s->w, "I15: not everything could be read within %d ms", SIM_LIVENESS_MS);
-    }
-    history_judge(&s->hist);
-}
-
-static void free_clients(struct sim *s) {
-    for (size_t i = 0; i < s->plan.producers_n; i++) {
-        producer_free(s->producers[i]);
-    }
-    for (size_t i = 0; i < s->plan.consumers_n; i++) {
-        consumer_free(s->consumers[i]);
-    }
-    consumer_free(s->final);
-}
-
-static void stop(struct sim *s) {
-    enter(s, SIM_DONE, "stop");
-    server_stop(s->server);
-    if (!world_run(s->w, is_down, s, SIM_LIVENESS_MS)) {
-        world_fail(s->w, "the broker does not stop");
-    }
-}
-
-static void add_totals(struct totals *t, const struct sim *s) {
-    t->acked += s->hist.acked;
-    t->read += s->hist.read;
-    t->losses += s->hist.losses;
-    t->starts += world_node_starts(s->n);
-    t->events += world_events(s->w);
-    t->cycles += admin_cycles(s->admin);
-    t->ms += (uint64_t)(world_now_us(s->w) / 1000);
-}
-
-/* One run; its hash. */
-static uint64_t run(uint64_t seed, bool trace, struct totals *t) {
-    struct sim s = {.seed = seed};
-    plan_draw(seed, &s.plan);
-    s.w = world_new(seed);
-    if (trace) {
-        plan_print(&s.plan, print_line, NULL);
-        world_trace(s.w, print_line, NULL);
-    }
-    prng_seed(&s.rng, seed ^ 0x6163746f7273);
-    s.n = world_node_new(s.w, "broker");
-    history_init(&s.hist, s.w, &s.plan);
-    setup(&s);
-    safety(&s);
-    heal(&s);
-    final(&s);
-    stop(&s);
-    add_totals(t, &s);
-    uint64_t hash = world_trace_hash(s.w);
-    free_clients(&s);
-    admin_free(s.admin);
-    world_free(s.w);
-    server_free(s.server);
-    history_done(&s.hist);
-    return hash;
-}
-
-static void run_twice(uint64_t seed, const struct options *o, struct totals *t) {
-    current_seed = seed;
-    struct totals again = {0};
-    uint64_t hash = run(seed, o->trace, t);
-    if (!o->once && run(seed, false, &again) != hash) {
-        fprintf(stderr, "simulation failed: seed=%llu: two runs of one seed differ\n", (unsigned long long)seed);
-        abort();
+static void run_twice(const struct plan *p, const struct options *o, struct run_totals *t) {
+    struct run_totals again = {0};
+    uint64_t hash = run_plan(current_seed, p, o->trace ? print_line : NULL, t);
+    if (!o->once && run_plan(current_seed, p, NULL, &again) != hash) {
+        fail("two runs of one seed differ");
     }
     if (mem_live_all() != 0) {
-        fprintf(stderr, "simulation failed: seed=%llu: %zu bytes of the test's memory leaked\n", (unsigned long long)seed, mem_live_all());
-        abort();
+        fail("memory of the test leaked");
+    }
+}
+
+static void run_seed(const struct options *o, struct run_totals *t) {
+    struct plan p;
+    current_point = 0;
+    plan_draw(current_seed, &p);
+    run_twice(&p, o, t);
+}
+
+static void run_point(uint64_t k, const struct options *o, struct run_totals *t) {
+    struct plan p;
+    current_point = k;
+    plan_points(current_seed, &p);
+    plan_crash(&p, k);
+    struct options once = *o;
+    once.once = once.once || k % 16 != 0;              /* sameness is tried on some */
+    run_twice(&p, &once, t);
+}
+
+static void run_points(const struct options *o, struct run_totals *t) {
+    struct plan p;
+    struct run_totals first = {0};
+    if (o->point > 0) {
+        run_point(o->point, o, t);
+        return;
+    }
+    current_point = 0;
+    plan_points(current_seed, &p);
+    (void)run_plan(current_seed, &p, NULL, &first);
+    for (uint64_t k = 1; k <= 2 * first.ops; k++) {
+        run_point(k, o, t);
     }
 }
 
 /* ---- command line ---- */
 
 static void on_abort(int signo) {
-    char text[160];
-    int n = snprintf(text, sizeof text, "sim: signal %d in seed %llu; replay with scripts/seed.sh %llu\n", signo,
-                     (unsigned long long)current_seed, (unsigned long long)current_seed);
+    char text[200];
+    int n = snprintf(text, sizeof text, "sim: signal %d in seed %llu point %llu; replay with scripts/seed.sh %llu%s\n", signo,
+                     (unsigned long long)current_seed, (unsigned long long)current_point, (unsigned long long)current_seed,
+                     current_point > 0 ? " and the point" : "");
     if (n > 0) {
         (void)!write(STDERR_FILENO, text, (size_t)n);
     }
@@ -204,24 +96,54 @@ static void on_abort(int signo) {
     raise(signo);
 }
 
+/* In a process of its own, so that a failure does not end the others. */
+static bool forked(const struct options *o, void (*fn)(const struct options *o, struct run_totals *t), struct run_totals *t) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        fn(o, t);
+        exit(EXIT_SUCCESS);
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+}
+
+static bool parse_range(const char *text, struct options *o) {
+    unsigned long long a, b;
+    int n = sscanf(text, "%llu..%llu", &a, &b);
+    o->first = a;
+    o->last = n == 2 ? b : a;
+    return n >= 1;
+}
+
+static bool parse_valued(const char *name, const char *value, struct options *o) {
+    unsigned long long k;
+    if (strcmp(name, "--seed") == 0 || strcmp(name, "--seeds") == 0) {
+        return parse_range(value, o);
+    }
+    if (strcmp(name, "--points") == 0) {
+        o->points = true;
+        return parse_range(value, o);
+    }
+    if (strcmp(name, "--point") == 0 && sscanf(value, "%llu", &k) == 1) {
+        o->point = k;
+        return true;
+    }
+    return strcmp(name, "--seconds") == 0 && sscanf(value, "%d", &o->seconds) == 1;
+}
+
 static bool parse(int argc, char **argv, struct options *o) {
     for (int i = 1; i < argc; i++) {
-        unsigned long long a, b;
         if (strcmp(argv[i], "--trace") == 0) {
             o->trace = true;
         } else if (strcmp(argv[i], "--once") == 0) {
             o->once = true;
-        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%llu", &a) == 1) {
-            o->first = o->last = a;
-            i++;
-        } else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%llu..%llu", &a, &b) == 2) {
-            o->first = a;
-            o->last = b;
-            i++;
-        } else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%d", &o->seconds) == 1) {
-            i++;
-        } else {
+        } else if (strcmp(argv[i], "--all") == 0) {
+            o->all = true;
+        } else if (i + 1 >= argc || !parse_valued(argv[i], argv[i + 1], o)) {
             return false;
+        } else {
+            i++;
         }
     }
     return true;
@@ -229,22 +151,28 @@ static bool parse(int argc, char **argv, struct options *o) {
 
 int main(int argc, char **argv) {
     struct options o = {.first = 1, .last = 200};
+    struct run_totals *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);      /* children add to it */
     setvbuf(stdout, NULL, _IOLBF, 1 << 16);
-    struct totals t = {0};
-    if (!parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: sim [--seeds A..B | --seed N] [--trace] [--once] [--seconds S]\n");
+    if (t == MAP_FAILED || !parse(argc, argv, &o)) {
+        fprintf(stderr, "usage: sim [--seeds A..B | --points A..B [--point K]] [--trace] [--once] [--seconds S] [--all]\n");
         return EXIT_FAILURE;
     }
     signal(SIGABRT, on_abort);
     signal(SIGSEGV, on_abort);
     time_t begun = time(NULL);
-    uint64_t seed = o.first, n = 0;
-    for (; seed <= o.last && (o.seconds == 0 || time(NULL) - begun < o.seconds); seed++, n++) {
-        run_twice(seed, &o, &t);
+    uint64_t n = 0, failed = 0;
+    void (*fn)(const struct options *opts, struct run_totals *totals) = o.points ? run_points : run_seed;
+    for (current_seed = o.first; current_seed <= o.last && (o.seconds == 0 || time(NULL) - begun < o.seconds); current_seed++, n++) {
+        if (!o.all) {
+            fn(&o, t);
+        } else if (!forked(&o, fn, t)) {
+            failed++;
+        }
     }
-    printf("sim: %llu seeds from %llu%s: acked=%llu read=%llu starts=%llu power_losses=%llu topics=%llu events=%llu simulated_s=%llu "
-           "real_s=%lld\n", (unsigned long long)n, (unsigned long long)o.first, o.once ? "" : ", each twice", (unsigned long long)t.acked,
-           (unsigned long long)t.read, (unsigned long long)t.starts, (unsigned long long)t.losses, (unsigned long long)t.cycles,
-           (unsigned long long)t.events, (unsigned long long)(t.ms / 1000), (long long)(time(NULL) - begun));
-    return EXIT_SUCCESS;
+    printf("sim: %llu seeds from %llu%s%s, %llu failed: runs=%llu acked=%llu read=%llu starts=%llu power_losses=%llu topics=%llu events=%llu "
+           "simulated_s=%llu real_s=%lld\n", (unsigned long long)n, (unsigned long long)o.first, o.points ? " at all crash points" : "",
+           o.once ? "" : ", twice", (unsigned long long)failed, (unsigned long long)t->runs, (unsigned long long)t->acked,
+           (unsigned long long)t->read, (unsigned long long)t->starts, (unsigned long long)t->losses, (unsigned long long)t->cycles,
+           (unsigned long long)t->events, (unsigned long long)(t->ms / 1000), (long long)(time(NULL) - begun));
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
