@@ -107,33 +107,33 @@ class File:
 class Dir:
     def __init__(self, names=None):
         self.durable, self.now = dict(names or {}), dict(names or {})
-        self.pending = []                            # [number, [(name, ino or None)], doomed]
+        self.pending = []                            # [number, [(name, node or None)], None, doomed]
 
     def do(self, number, *changes):
         self.apply(self.now, changes)
-        self.pending.append([number, changes, False])
+        self.pending.append([number, changes, None, False])
 
     @staticmethod
     def apply(names, changes):
-        for name, ino in changes:
-            if ino is None:
+        for name, node in changes:
+            if node is None:
                 names.pop(name, None)
             else:
-                names[name] = ino
+                names[name] = node
 
     def settle(self, before):
         for p in self.pending:
-            if p[0] < before and not p[2]:
+            if p[0] < before and not p[3]:
                 self.apply(self.durable, p[1])
-        self.pending = [p for p in self.pending if p[0] >= before or p[2]]
+        self.pending = [p for p in self.pending if p[0] >= before or p[3]]
 
     def doom(self, before):
         for p in self.pending:
-            p[2] = p[2] or p[0] < before
+            p[3] = p[3] or p[0] < before
 
     def after_cut(self, rng, mood):
         out = dict(self.durable)
-        ops = [p for p in self.pending if not p[2]]
+        ops = [p for p in self.pending if not p[3]]
         n = {"nothing": 0, "everything": len(ops)}.get(mood)
         for p in ops[:rng.randint(0, len(ops)) if n is None else n]:
             self.apply(out, p[1])
@@ -141,99 +141,103 @@ class Dir:
 
 
 class Ledger:
-    """The files below root, from now on."""
+    """The files below root, from now on. Names lead to nodes, for a file system uses the inode numbers of removed files again at once."""
 
     def __init__(self, root, log):
         self.root, self.log, self.at, self.number = root, log, 0, 0
-        self.inodes, self.syncs = {}, {}
-        if os.path.isdir(root):
-            self._look(root)
+        self.nodes, self.by_ino, self.syncs = [], {}, {}
+        self.top = self._look(root) if os.path.isdir(root) else self._node(0, Dir())
+
+    def _node(self, ino, node):
+        self.by_ino[ino] = node
+        self.nodes.append(node)
+        return node
 
     def _look(self, path):
         """Take what is there as durable."""
         ino = os.stat(path).st_ino
         if os.path.isdir(path):
-            self.inodes[ino] = Dir({e: self._look(os.path.join(path, e)) for e in os.listdir(path)})
-        else:
-            with open(path, "rb") as f:
-                self.inodes[ino] = File(f.read())
-        return ino
+            return self._node(ino, Dir({e: self._look(os.path.join(path, e)) for e in os.listdir(path)}))
+        with open(path, "rb") as f:
+            return self._node(ino, File(f.read()))
 
     # ---- reading on ----
 
-    def catch_up(self, dead=True):
-        """Take in what the ledger says by now. dead: the process is gone, so the torn end of the ledger goes too."""
+    def catch_up(self):
+        """The process is gone: take in what the ledger says; its torn end, if any, is cut off."""
         if os.path.isdir(self.root):
-            self.inodes.setdefault(os.stat(self.root).st_ino, Dir())
+            self.by_ino[os.stat(self.root).st_ino] = self.top
         if not os.path.exists(self.log):
             return
         for r, self.at in records(self.log, self.at):
             self.number += 1
             self._take(r)
-        if dead:
-            os.truncate(self.log, self.at)
+        os.truncate(self.log, self.at)
 
     def _take(self, r):
         if r.op == START:
             self.syncs.clear()
         elif r.op in (CREATE, MKDIR):
-            self.inodes[r.ino] = File() if r.op == CREATE else Dir()
-            self._dir(r.a).do(self.number, (r.name, r.ino))
+            self.by_ino[r.a].do(self.number, (r.name, self._node(r.ino, File() if r.op == CREATE else Dir())))
         elif r.op == UNLINK:
-            self._dir(r.a).do(self.number, (r.name, None))
+            self.by_ino[r.a].do(self.number, (r.name, None))
         elif r.op == RENAME:
             self._rename(r)
         elif r.op == WRITE:
             if len(r.data) != r.b:
                 raise ValueError("a ledger without contents plays no power cut: FAULT_DATA was not set")
-            self._file(r.ino).do(self.number, r.a, r.data)
+            self.by_ino[r.ino].do(self.number, r.a, r.data)
         elif r.op == SIZE:
-            self._file(r.ino).do(self.number, None, r.a)
+            self.by_ino[r.ino].do(self.number, None, r.a)
         elif r.op == SYNC_BEGIN:
-            self.syncs[r.a] = (self.number, None if r.b else r.ino)
+            self.syncs[r.a] = (self.number, list(self.nodes) if r.b else [self.by_ino[r.ino]])
         elif r.op == SYNC_END:
             self._synced(r)
 
     def _rename(self, r):
+        node = self.by_ino[r.ino]
         if r.a == r.b:
-            self._dir(r.a).do(self.number, (r.name, None), (r.name2, r.ino))
+            self.by_ino[r.a].do(self.number, (r.name, None), (r.name2, node))
         else:
-            self._dir(r.a).do(self.number, (r.name, None))
-            self._dir(r.b).do(self.number, (r.name2, r.ino))
+            self.by_ino[r.a].do(self.number, (r.name, None))
+            self.by_ino[r.b].do(self.number, (r.name2, node))
 
     def _synced(self, r):
-        before, ino = self.syncs.pop(r.a)
-        if r.b:
-            return                                   # it lied
-        for node in self.inodes.values() if ino is None else [self.inodes[ino]] if ino in self.inodes else []:
+        before, nodes = self.syncs.pop(r.a)
+        for node in [] if r.b else nodes:            # b: it lied
             if r.n == 0:
                 node.settle(before)
             else:
                 node.doom(before)
 
-    def _dir(self, ino):
-        return self.inodes.setdefault(ino, Dir())
-
-    def _file(self, ino):
-        return self.inodes.setdefault(ino, File())
-
     # ---- what a kill hid ----
 
     def reconcile(self):
         """Call after a kill: the last calls may be in the files and not in the ledger. Returns how many differences there were."""
-        return self._compare(self.root, os.stat(self.root).st_ino) if os.path.isdir(self.root) else 0
+        return self._compare(self.root, self.top) if os.path.isdir(self.root) else 0
 
-    def _compare(self, path, ino):
-        if not os.path.isdir(path):
-            return self._compare_file(path, self._file(ino))
-        node, count = self._dir(ino), 0
-        real = {e: os.lstat(os.path.join(path, e)).st_ino for e in os.listdir(path)}
+    def _compare(self, path, node):
+        if isinstance(node, File):
+            return self._compare_file(path, node)
         self.number += 1
-        changes = [(n, None) for n in node.now if n not in real] + [(n, i) for n, i in real.items() if node.now.get(n) != i]
+        changes, count = [(n, None) for n in node.now if not os.path.lexists(os.path.join(path, n))], 0
+        for name in sorted(os.listdir(path)):
+            child = os.path.join(path, name)
+            ino = os.stat(child).st_ino
+            known = node.now.get(name)
+            if known is None or known is not self.by_ino.get(ino):
+                known = self._hidden(ino, os.path.isdir(child))
+                changes.append((name, known))
+            count += self._compare(child, known)
         if changes:
             node.do(self.number, *changes)
-            count += 1
-        return count + sum(self._compare(os.path.join(path, n), i) for n, i in real.items())
+        return count + bool(changes)
+
+    def _hidden(self, ino, is_dir):
+        """The node of a name that the kill hid: a renamed one, else a new one."""
+        known = self.by_ino.get(ino)
+        named = any(known in d.now.values() for d in self.nodes if isinstance(d, Dir))
+        return known if named and isinstance(known, Dir) == is_dir else self._node(ino, Dir() if is_dir else File())
 
     def _compare_file(self, path, node):
         with open(path, "rb") as f:
@@ -251,15 +255,14 @@ class Ledger:
 
     def unsynced(self):
         """(operations on names, bytes) that no sync covered."""
-        names = sum(len(n.pending) for n in self.inodes.values() if isinstance(n, Dir))
-        return names, sum(len(p[2]) for n in self.inodes.values() if isinstance(n, File) for p in n.pending if p[1] is not None)
+        names = sum(len(n.pending) for n in self.nodes if isinstance(n, Dir))
+        return names, sum(len(p[2]) for n in self.nodes if isinstance(n, File) for p in n.pending if p[1] is not None)
 
     def image(self, target, rng, mood):
         """Write what the disk may hold after the cut into a new directory."""
-        self._write(os.stat(self.root).st_ino, target, rng, mood)
+        self._write(self.top, target, rng, mood)
 
-    def _write(self, ino, path, rng, mood):
-        node = self.inodes[ino]
+    def _write(self, node, path, rng, mood):
         here = rng.choice(MOODS[:3]) if mood == "mixed" else mood
         if isinstance(node, Dir):
             os.mkdir(path)
