@@ -51,10 +51,11 @@ static int main_dev(const struct cli_args *a) {
     char temp[] = "/tmp/perigee-dev-XXXXXX";
     int code = config_load(a, &c);
     if (code == CLI_OK) {
-        struct serve_opts o = {.conf = c, .dev = true, .temp = cli_flag(a, "temp")};
+        struct serve_opts o = {.conf = c, .dev = true};
         bool named = conf_origin(c, "log.dirs") != CONF_DEFAULT;
+        o.temp = cli_flag(a, "temp") && !named;        /* a directory that somebody named is never deleted */
         o.data_dir = named ? conf_str(c, "log.dirs") : "perigee-data";
-        if (o.temp && !named) {
+        if (o.temp) {
             o.data_dir = mkdtemp(temp);
         }
         code = o.data_dir == NULL ? cli_fail(a, CLI_USAGE, "cannot make a throw-away directory under /tmp") : main_run(a, &o);

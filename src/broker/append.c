@@ -86,7 +86,7 @@ static void append_queue(struct part *pt, struct append_ask *a) {
     append_stamp(pt, a, ends.next);
     plog_append(pt->log, a->chunk, a->batch, &a->head, pt->sh->now);
     if (a->head.producer_id >= 0) {
-        prodwin_note(pt->win, &a->head, a->head.max_ts_ms);
+        prodwin_note(pt->win, &a->head, shard_wall(pt->sh));
     }
     pt->sh->stats.appends++;
     pt->sh->stats.append_bytes += a->batch.n;

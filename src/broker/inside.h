@@ -29,6 +29,16 @@ void marks_hooks(struct shard *sh, struct store_hooks *ret);
 void marks_settle(struct shard *sh);
 void marks_touch(struct part *pt);
 
+/* graves.c, boot. */
+struct datadir;
+struct graves {
+    struct grave *v;
+    size_t n, cap;
+};
+void graves_note(struct graves *g, const char *name, uuid id);
+err graves_bury(struct graves *g, struct datadir *dd);
+void graves_done(struct graves *g);
+
 /* topics.c: open or close the parts of a topic that this shard owns; the hooks of struct meta. */
 void topics_hook(struct shard *sh);
 

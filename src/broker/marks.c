@@ -70,8 +70,9 @@ static void marks_replay(void *u, struct plog *lg, const struct batch_head *h) {
     if (h->producer_id < 0 || (h->attributes & BATCH_ATTR_CONTROL) != 0) {
         return;
     }
+    prodwin_stable(pt->win, h->base_offset);       /* what is read back is stable: at the ceiling the oldest go, not the newest */
     if (prodwin_reserve(&pt->win, h, prng_next(pt->sh->port->rng)) == ERR_OK) {
-        prodwin_note(pt->win, h, h->max_ts_ms);
+        prodwin_note(pt->win, h, shard_wall(pt->sh));
     }
 }
 

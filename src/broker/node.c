@@ -25,6 +25,7 @@ struct node_errand {                   /* one small task on another shard */
 struct node_phase {
     struct node_errand start, stop[LIMIT_SHARDS], end[LIMIT_SHARDS];
     struct str frames;                 /* boot: raised epochs, proposed at start */
+    struct graves graves;              /* boot: topics that the log saw deleted */
     bool stopping, started, fresh;
     uint32_t left;
 };
@@ -40,6 +41,13 @@ static err node_on_record(void *u, span record) {
         }
     }
     return meta_apply(metad_ahead(n->metad), record);
+}
+
+static void node_on_topic(void *u, struct meta_topic *t, bool removed) {
+    struct node *n = u;
+    if (removed) {
+        graves_note(&n->phase->graves, t->name, t->id);
+    }
 }
 
 static err node_boot_shards(struct node *n, const struct node_boot *b) {
@@ -67,10 +75,15 @@ static err node_boot_meta(struct node *n, char *why, size_t cap) {
         return e;
     }
     struct metalog *ml = NULL;
+    ahead->on_topic = node_on_topic;
+    ahead->u = n;
     e = metalog_open(sh->port->disk, node_on_record, n, &ml, why, cap);
+    ahead->on_topic = NULL;
     if (e == ERR_OK) {
         metad_bind(n->metad, ml);
+        e = graves_bury(&n->phase->graves, n->datadir);
     }
+    graves_done(&n->phase->graves);
     return e;
 }
 

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/mark.h"
 #include "broker/read.h"
+#include "wire/batch.h"
 #include "wire/k_fetch.h"
 
 struct fetch_part {
@@ -35,7 +36,7 @@ struct fetch_work {
     struct rq *rq;
     bool over;                         /* time is over, or the broker stops: answer with what there is */
     bool failed;                       /* some partition has an error: answer at once */
-    bool watching, probing;
+    bool watching, probing, read_committed;
 };
 
 static void fetch_look(struct fetch_work *w);
@@ -227,6 +228,10 @@ static err fetch_resolve(struct rq *rq, const struct k_fetch_req_topic *from, st
         *ret_t = NULL;
         e = ERR_DENIED;
     }
+    if (*ret_t != NULL && (*ret_t)->conf.codec == CODEC_ZSTD && rq->version < 10) {
+        *ret_t = NULL;
+        e = ERR_BAD_CODEC;                         /* S7.12 */
+    }
     return e;
 }
 
@@ -234,7 +239,7 @@ static void fetch_part_init(struct fetch_work *w, struct fetch_part *fp, const s
     k_fetch_resp_topic_part_init(fp->resp);
     fp->resp->partition = from->partition;
     fp->resp->preferred_read_replica = -1;
-    fp->resp->aborted_n = -1;
+    fp->resp->aborted_n = w->read_committed ? 0 : -1;              /* S7.10: nothing is transactional yet */
     fp->resp->records = SPAN_LIT("");              /* never null (S7.8) */
     fp->resp->high_watermark = fp->resp->last_stable_offset = fp->resp->log_start_offset = -1;
     if (e == ERR_OK && (from->partition < 0 || from->partition >= t->parts_n)) {
@@ -412,6 +417,7 @@ void fetch_run(struct rq *rq) {
         return;
     }
     w->rq = rq;
+    w->read_committed = q->isolation_level == 1;
     timer_init(&w->timer, fetch_on_time);
     k_fetch_resp_init(&w->resp);
     if (!fetch_session(rq, q, &w->resp)) {

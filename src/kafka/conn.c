@@ -22,6 +22,8 @@
 #define CONN_STALL_MS 30000
 #define CONN_HEAD_MS 10000
 #define CONN_BODY_BYTES_PER_MS 4
+#define CONN_TIGHT_MS 4000             /* while others wait for memory a body must come at 64 KB/s from then on */
+#define CONN_TIGHT_BYTES_PER_MS 64
 #define CONN_DRAIN_MS 3000
 #define CONN_OUTS_KEPT 64
 #define CONN_RQ_OVERHEAD 512           /* charged beside a frame: what a small request costs us */
@@ -77,12 +79,14 @@ static void conn_abandon(struct conn *cn) {
     }
 }
 
+static void conn_give(struct conn *cn, size_t charge) { admit_give(&cn->set->sh->admit, charge, admit_is_small(charge)); }
+
 static void conn_stop_reading(struct conn *cn) {
     if (cn->waiting_admit) {
         admit_cancel(&cn->admit);
         cn->waiting_admit = false;
     } else if (cn->frame != NULL) {
-        admit_give(&cn->set->sh->admit, cn->frame_n + CONN_RQ_OVERHEAD);
+        conn_give(cn, cn->frame_n + CONN_RQ_OVERHEAD);
     }
     chunk_unref(cn->frame);
     cn->frame = NULL;
@@ -287,7 +291,7 @@ static void conn_frame(struct conn *cn) {
     struct rq *rq = rq_new(cn, frame, cn->frame_n, charge);
     if (rq == NULL) {
         chunk_unref(frame);
-        admit_give(&cn->set->sh->admit, charge);
+        conn_give(cn, charge);
         conn_close(cn, CONN_AFTER_REPLIES);
         return;
     }
@@ -322,7 +326,7 @@ static bool conn_take_frame(struct conn *cn, size_t n) {
     cn->frame_n = n;
     cn->frame_got = 0;
     if (cn->frame == NULL) {
-        admit_give(&cn->set->sh->admit, n + CONN_RQ_OVERHEAD);
+        conn_give(cn, n + CONN_RQ_OVERHEAD);
         conn_refuse(cn, "out of memory");
         return false;
     }
@@ -412,12 +416,12 @@ static size_t conn_on_room(void *u, uint8_t **ret_p) {
         return cn->frame_n - cn->frame_got;
     }
     *ret_p = cn->set->scratch;
-    return list_empty(&cn->set->sh->admit.waiting) ? CONN_SCRATCH_BYTES : CONN_SCRATCH_TIGHT_BYTES;
+    return admit_is_tight(&cn->set->sh->admit) ? CONN_SCRATCH_TIGHT_BYTES : CONN_SCRATCH_BYTES;
 }
 
 /* Does a frame or its size begin here and end later? Then the timer must watch it. */
 static void conn_watch_partial(struct conn *cn) {
-    ms by = cn->active + CONN_HEAD_MS;
+    ms by = cn->active + CONN_TIGHT_MS;
     if (cn->closing == CONN_OPEN && (cn->frame != NULL || cn->head_n > 0) && cn->timer.due > by) {
         shard_timer(cn->set->sh, &cn->timer, by);
     }
@@ -447,10 +451,15 @@ static ms conn_idle_due(const struct conn *cn) {
     return idle <= 0 ? cn->active + 600000 : cn->active + idle;
 }
 
-/* T56: a size is four bytes; a body may take its time, but not for ever. */
+/* T56: a size is four bytes; a body may take its time, but not for ever, and less of it while others wait for the memory that it holds. */
 static bool conn_is_slow(const struct conn *cn, ms now) {
     ms took = now - cn->frame_since;
-    return cn->frame == NULL ? took >= CONN_HEAD_MS : took >= CONN_STALL_MS && (ms)cn->frame_got < took * CONN_BODY_BYTES_PER_MS;
+    if (cn->frame == NULL) {
+        return took >= CONN_HEAD_MS;
+    }
+    bool tight = admit_is_tight(&cn->set->sh->admit) && !admit_is_small(cn->frame_n + CONN_RQ_OVERHEAD);
+    ms least = tight ? CONN_TIGHT_BYTES_PER_MS : CONN_BODY_BYTES_PER_MS;
+    return took >= (tight ? CONN_TIGHT_MS : CONN_STALL_MS) && (ms)cn->frame_got < took * least;
 }
 
 static void conn_on_time(struct timer *t, ms now) {
@@ -470,7 +479,7 @@ static void conn_on_time(struct timer *t, ms now) {
     }
     ms next = conn_idle_due(cn);
     bool watch = partial || !list_empty(&cn->outs);
-    next = next <= now || watch ? now + (watch ? CONN_STALL_MS / 3 : CONN_STALL_MS) : next;
+    next = next <= now || watch ? now + (watch ? CONN_TIGHT_MS : CONN_STALL_MS) : next;
     shard_timer(set->sh, &cn->timer, next);
 }
 

@@ -21,11 +21,19 @@ struct rq *rq_new(struct conn *cn, struct chunk *frame, size_t n, size_t charge)
         return NULL;
     }
     set->free_rqs_n -= kept != NULL;
-    *rq = (struct rq){.cn = cn, .sh = set->sh, .frame = frame, .frame_n = n, .charge = charge};
+    *rq = (struct rq){.cn = cn, .sh = set->sh, .frame = frame, .frame_n = n, .frame_charge = charge};
     list_init(&rq->link);
     list_init(&rq->admit.link);
     arena_init(&rq->arena, &set->sh->arenas, LIMIT_ARENA_BYTES + 4 * n);
     return rq;
+}
+
+static void rq_uncharge_frame(struct rq *rq) {
+    size_t n = rq->frame_charge;
+    rq->frame_charge = 0;
+    if (n > 0) {
+        admit_give(&rq->sh->admit, n, admit_is_small(n));
+    }
 }
 
 void rq_free(struct rq *rq) {
@@ -34,7 +42,8 @@ void rq_free(struct rq *rq) {
     admit_cancel(&rq->admit);
     chunk_unref(rq->frame);
     arena_done(&rq->arena);
-    admit_give(&rq->sh->admit, rq->charge);
+    rq_uncharge(rq, rq->charge);
+    rq_uncharge_frame(rq);
     if (set->free_rqs_n < RQ_KEPT) {
         set->free_rqs_n++;
         list_push_back(&set->free_rqs, &rq->link);
@@ -107,7 +116,7 @@ void rq_drop_frame(struct rq *rq) {
     rq->client_id = SPAN_NULL;
     chunk_unref(rq->frame);
     rq->frame = NULL;
-    rq_uncharge(rq, rq->frame_n);
+    rq_uncharge_frame(rq);
 }
 
 static void rq_admitted(struct admit_wait *w) {
@@ -117,6 +126,7 @@ static void rq_admitted(struct admit_wait *w) {
 }
 
 void rq_charge(struct rq *rq, size_t n, void (*next)(struct rq *rq)) {
+    n = n > LIMIT_FRAME_SMALL_BYTES ? n : LIMIT_FRAME_SMALL_BYTES + 1;
     rq->admitted = next;
     if (admit_take(&rq->sh->admit, &rq->admit, n, rq_admitted)) {
         rq->charge += n;
@@ -127,7 +137,9 @@ void rq_charge(struct rq *rq, size_t n, void (*next)(struct rq *rq)) {
 void rq_uncharge(struct rq *rq, size_t n) {
     n = n < rq->charge ? n : rq->charge;
     rq->charge -= n;
-    admit_give(&rq->sh->admit, n);
+    if (n > 0) {
+        admit_give(&rq->sh->admit, n, false);
+    }
 }
 
 void *rq_array(struct rq *rq, size_t n, size_t bytes) { return arena_zalloc(&rq->arena, n * bytes); }

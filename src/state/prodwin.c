@@ -25,6 +25,8 @@
 #define PRODWIN_SNAPSHOT_VERSION 1
 #define PRODWIN_HEAD_BYTES 6           /* version and CRC, which the CRC does not cover */
 #define PRODWIN_ENTRY_BYTES 46
+#define PRODWIN_OLDER_MAGIC 0x50475731u /* "PGW1": what follows Kafka's array, which Kafka's readers leave alone */
+#define PRODWIN_OLDER_BYTES 34          /* producer id, base offset, timestamp, first sequence, offset delta, epoch */
 #define PRODWIN_NEVER INT64_MIN        /* loaded from a file: the first prodwin_expire gives it a time */
 
 /* One remembered batch. first == PRODWIN_NO_SEQUENCE: a control batch that raised the epoch and carries no sequence. */
@@ -407,13 +409,82 @@ static void entry_put(uint8_t *p, const struct prodwin_entry *e) {
     be64_put(p + 38, UINT64_MAX);                  /* first offset of an open transaction: none */
 }
 
+/* How many batches before the newest go into the file: what is left of the five. */
+static uint8_t older_n(const struct prodwin_entry *e) {
+    return e->n <= 1 ? 0 : e->n - 1 < PRODWIN_DUPLICATES - 1 ? (uint8_t)(e->n - 1) : PRODWIN_DUPLICATES - 1;
+}
+
+static void older_put(uint8_t *p, int64_t id, const struct prodwin_batch *b) {
+    be64_put(p, (uint64_t)id);
+    be64_put(p + 8, (uint64_t)b->base);
+    be64_put(p + 16, (uint64_t)b->ts);
+    be32_put(p + 24, (uint32_t)b->first);
+    be32_put(p + 28, (uint32_t)b->delta);
+    be16_put(p + 32, (uint16_t)b->epoch);
+}
+
+/* Kafka's file knows each producer's last batch only; the four before it stand behind its array, so that a retry after a clean restart is still recognised (S6.8, BR-027). */
+static size_t older_put_all(uint8_t *p, struct prodwin_entry *const *sorted, size_t n) {
+    size_t at = 4;
+    be32_put(p, PRODWIN_OLDER_MAGIC);
+    for (size_t i = 0; i < n; i++) {
+        for (uint8_t k = older_n(sorted[i]); k > 0; k--, at += PRODWIN_OLDER_BYTES) {
+            older_put(p + at, sorted[i]->id, &sorted[i]->batches[sorted[i]->n - 1 - k]);
+        }
+    }
+    return at;
+}
+
+static err older_load(struct prodwin *w, const uint8_t *p) {
+    struct prodwin_batch b = {
+        .base = (off64)be64_get(p + 8),
+        .ts = (ms)be64_get(p + 16),
+        .first = (int32_t)be32_get(p + 24),
+        .delta = (int32_t)be32_get(p + 28),
+        .epoch = (int16_t)be16_get(p + 32),
+    };
+    struct prodwin_entry *e = entry_find(w, (int64_t)be64_get(p));
+    if (e == NULL || e->n == 0 || b.base < 0 || b.delta < 0 || b.first < PRODWIN_NO_SEQUENCE || b.epoch < 0 || e->n >= PRODWIN_DUPLICATES) {
+        return ERR_DAMAGED;
+    }
+    const struct prodwin_batch *before = e->n > 1 ? &e->batches[e->n - 2] : NULL;
+    if (last_offset(&b) >= newest(e)->base || (before != NULL && b.base <= last_offset(before))) {
+        return ERR_DAMAGED;
+    }
+    err er = entry_grow(e);
+    if (er != ERR_OK) {
+        return er;
+    }
+    e->batches[e->n] = e->batches[e->n - 1];
+    e->batches[e->n - 1] = b;
+    e->n++;
+    return ERR_OK;
+}
+
+static err older_load_all(struct prodwin *w, span more) {
+    if (more.n == 0) {
+        return ERR_OK;
+    }
+    if (more.n < 4 || be32_get(more.p) != PRODWIN_OLDER_MAGIC || (more.n - 4) % PRODWIN_OLDER_BYTES != 0) {
+        return ERR_DAMAGED;
+    }
+    err e = ERR_OK;
+    for (size_t at = 4; e == ERR_OK && at < more.n; at += PRODWIN_OLDER_BYTES) {
+        e = older_load(w, more.p + at);
+    }
+    return e;
+}
+
 err prodwin_snapshot(const struct prodwin *w, struct str *ret_file) {
     if (prodwin_count(w) == 0) {
         return ERR_OK;
     }
-    size_t bytes = PRODWIN_HEAD_BYTES + 4 + w->n * PRODWIN_ENTRY_BYTES, n = 0;
+    size_t bytes = PRODWIN_HEAD_BYTES + 4 + w->n * PRODWIN_ENTRY_BYTES, n = 0, older = 0;
+    list_each(it, &w->order) {
+        older += older_n(list_entry(it, struct prodwin_entry, link));
+    }
     struct prodwin_entry **sorted = mem_alloc(MEM_PROD, w->n * sizeof(struct prodwin_entry *));
-    uint8_t *file = mem_alloc(MEM_PROD, bytes);
+    uint8_t *file = mem_alloc(MEM_PROD, bytes + 4 + older * PRODWIN_OLDER_BYTES);
     if (sorted == NULL || file == NULL) {
         mem_free(sorted);
         mem_free(file);
@@ -432,6 +503,7 @@ err prodwin_snapshot(const struct prodwin *w, struct str *ret_file) {
     for (size_t i = 0; i < n; i++) {
         entry_put(file + PRODWIN_HEAD_BYTES + 4 + i * PRODWIN_ENTRY_BYTES, sorted[i]);
     }
+    bytes += older > 0 ? older_put_all(file + bytes, sorted, n) : 0;
     be32_put(file + 2, crc32c(file + PRODWIN_HEAD_BYTES, bytes - PRODWIN_HEAD_BYTES));
     str_add(ret_file, span_of(file, bytes));
     mem_free(sorted);
@@ -485,7 +557,8 @@ err prodwin_load(struct prodwin **w, span file, uint64_t seed) {
     }
     uint64_t n = be32_get(file.p + PRODWIN_HEAD_BYTES);
     const uint8_t *p = file.p + PRODWIN_HEAD_BYTES + 4;
-    if (file.n != PRODWIN_HEAD_BYTES + 4 + n * PRODWIN_ENTRY_BYTES) {
+    uint64_t kafka = PRODWIN_HEAD_BYTES + 4 + n * PRODWIN_ENTRY_BYTES;
+    if (file.n < kafka) {
         return ERR_DAMAGED;
     }
     struct prodwin *loaded = NULL;
@@ -493,6 +566,7 @@ err prodwin_load(struct prodwin **w, span file, uint64_t seed) {
     for (uint64_t i = 0; e == ERR_OK && i < n; i++) {
         e = entry_load(loaded, p + i * PRODWIN_ENTRY_BYTES);
     }
+    e = e == ERR_OK ? older_load_all(loaded, span_of(file.p + kafka, file.n - kafka)) : e;
     if (e != ERR_OK) {
         prodwin_free(loaded);
         return e;

@@ -380,6 +380,32 @@ START_TEST(snapshot_round_trip) {
 END_TEST
 
 /* T10: the file cut at every length, and every byte of it changed, is DAMAGED and leaves the old window alone. */
+/* S6.8, BR-027: after a clean restart each of the last five batches is still recognised, the sixth is not, and the sequence goes on. */
+START_TEST(snapshot_keeps_five) {
+    struct prodwin *w = NULL, *v = NULL;
+    for (int i = 0; i < 9; i++) {
+        put(&w, head(5, 2, i * 2, 2), i * 10, 0);
+        prodwin_stable(w, i * 10 + 2);
+    }
+    put(&w, head(6, 0, 0, 1), 100, 0);
+    prodwin_stable(w, 101);
+    struct str s;
+    str_init(&s, 10000);
+    ck_assert_int_eq(prodwin_snapshot(w, &s), ERR_OK);
+    ck_assert_int_eq(prodwin_load(&v, str_span(&s), 1), ERR_OK);
+    for (int i = 4; i < 9; i++) {
+        expect_duplicate(v, head(5, 2, i * 2, 2), i * 10);
+    }
+    expect_err(v, head(5, 2, 6, 2), ERR_SEQUENCE_GAP);
+    expect_append(v, head(5, 2, 18, 1));
+    for (size_t n = 0; n < s.n; n++) {
+        ck_assert_int_eq(prodwin_load(&v, span_of(s.p, n), 0), ERR_DAMAGED);
+    }
+    str_done(&s);
+    prodwin_free(w);
+    prodwin_free(v);
+}
+END_TEST
 START_TEST(snapshot_damage) {
     struct prodwin *w = NULL, *v = NULL;
     put(&w, head(1, 0, 0, 1), 0, 0);
@@ -620,6 +646,7 @@ int main(void) {
     tcase_add_test(t, reserve_without_note);
     tcase_add_test(t, snapshot_bytes);
     tcase_add_test(t, snapshot_round_trip);
+    tcase_add_test(t, snapshot_keeps_five);
     tcase_add_test(t, snapshot_damage);
     tcase_add_test(t, torture);
     tcase_add_loop_test(t, prodwin_model, 0, 8);
