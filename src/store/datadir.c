@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "call.h"
@@ -476,11 +477,66 @@ err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_na
     return ERR_OK;
 }
 
+/* Whose directory is it? False: nobody says. */
+static bool read_owner(struct datadir *dd, const char *dir, uuid *ret_id) {
+    char path[NAMES_PATH_CAP];
+    static const char tag[] = "topic_id: ";
+    void *buf;
+    size_t n;
+    (void)snprintf(path, sizeof path, "%s/partition.metadata", dir);
+    if (disk_read_all(dd->disk, path, 4096, &buf, &n) != ERR_OK) {
+        return false;
+    }
+    const char *at = memmem(buf, n, tag, sizeof tag - 1);
+    const char *id = at ? at + sizeof tag - 1 : NULL;
+    bool known = id && (size_t)((const char *)buf + n - id) >= UUID_TEXT_CAP - 1 && uuid_parse(span_of(id, UUID_TEXT_CAP - 1), ret_id) == ERR_OK;
+    mem_free(buf);
+    return known;
+}
+
+/* Renamed first, so that a crash in the middle is finished by datadir_sweep. */
+static err bury(struct datadir *dd, struct disk_entry *en, const struct plog_id *id) {
+    char aside[NAMES_DIR_CAP];
+    names_aside(id, "-delete", aside);
+    log_info("datadir.deleted", "dir='%s' its topic was deleted before the last stop", en->name);
+    char *name = mem_strdup(MEM_LOG, aside);
+    err e = name == NULL ? ERR_NOMEM : call_path(dd->disk, DISK_RENAME, en->name, aside);
+    if (e != ERR_OK) {
+        mem_free(name);
+        return e;
+    }
+    mem_free(en->name);
+    en->name = name;
+    return ERR_OK;
+}
+
+err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic), bool (*gone)(void *u, span topic, uuid topic_id), void *u) {
+    err e = ERR_OK;
+    bool any = false;
+    for (size_t i = 0; i < dd->names_n && e == ERR_OK; i++) {
+        struct disk_entry *en = &dd->names[i];
+        char topic[NAMES_DIR_CAP];
+        struct plog_id id = {.topic = topic};
+        size_t n;
+        if (!en->is_dir || !names_split_dir(en->name, &n, &id.partition) || n >= sizeof topic || !named(u, span_of(en->name, n))) {
+            continue;
+        }
+        memcpy(topic, en->name, n);
+        topic[n] = 0;
+        if (read_owner(dd, en->name, &id.topic_id) && gone(u, span_of(topic, n), id.topic_id)) {
+            e = bury(dd, en, &id);
+            any = true;
+        }
+    }
+    e = e == ERR_OK && any ? call_sync(dd->disk, NULL, "") : e;
+    return e == ERR_OK && any ? datadir_sweep(dd) : e;
+}
+
 err datadir_sweep(struct datadir *dd) {
     for (size_t i = 0; i < dd->names_n; i++) {
         if (dd->names[i].is_dir && names_ends_with(dd->names[i].name, "-delete")) {
             err e = call_path(dd->disk, DISK_RMTREE, dd->names[i].name, NULL);
-            if (e != ERR_OK) {
+            if (e != ERR_OK && e != ERR_NOT_FOUND) {
                 return e;
             }
         }

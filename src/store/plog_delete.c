@@ -1,15 +1,17 @@
 /* The end of a log: its topic is gone.
  *
  * Happy path: what is queued or waits is failed at once; the directory is renamed to "<topic>-<partition>.<id>-delete" behind the writes in flight, on
- * the same lane; then it is removed off the turn, on the read lane. The struct goes when its last request came home.
- * Failure modes: a rename that fails leaves the directory: the next start reports it as a stray. A removal that a crash interrupts is finished by
- * datadir_sweep.
+ * the same lane; the root directory is synced (one sync for all that were renamed meanwhile), so that no crash brings a half-emptied directory back
+ * under its old name; then it is removed off the turn, on the read lane. The struct goes when its last request came home.
+ * Failure modes: a rename or sync that fails leaves the directory; the next start finishes the deletion (datadir_bury), as it finishes a removal that a
+ * crash interrupts (datadir_sweep).
  * Runs on: owner shard. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "store_in.h"
 
 struct plog_delete {
+    struct list link;              /* in st->renamed, then in st->removing */
     struct disk_req rq;
     struct store *st;
     char path[NAMES_DIR_CAP], aside[NAMES_DIR_CAP];
@@ -33,11 +35,41 @@ static void on_renamed(struct disk_req *rq) {
         return;
     }
     pd->st->root_changed = true;
-    rq->op = DISK_RMTREE;
-    rq->lane = DISK_LANE_READ;
-    rq->path = pd->aside;
-    rq->done = on_removed;
-    disk_submit(pd->st->disk, rq);
+    list_push_back(&pd->st->renamed, &pd->link);
+    plog_delete_sync(pd->st);
+}
+
+static void on_names_synced(struct sync_other *so, err e) {
+    struct store *st = so->u;
+    st->names_busy = false;
+    st->root_changed = !list_empty(&st->renamed);
+    st->stop_err = e != ERR_OK ? e : st->stop_err;
+    for (struct list *it; (it = list_pop_front(&st->removing));) {
+        struct plog_delete *pd = list_entry(it, struct plog_delete, link);
+        pd->rq.op = DISK_RMTREE;
+        pd->rq.lane = DISK_LANE_READ;
+        pd->rq.path = pd->aside;
+        pd->rq.done = on_removed;
+        if (e == ERR_OK) {
+            disk_submit(st->disk, &pd->rq);
+        } else {
+            pd->rq.err = e;
+            on_removed(&pd->rq);
+        }
+    }
+    plog_delete_sync(st);
+}
+
+/* Renamed directories must not come back: neither after the CLEAN block nor once their files go. */
+void plog_delete_sync(struct store *st) {
+    if (!st->root_changed || st->names_busy) {
+        return;
+    }
+    st->names_busy = true;
+    list_splice_back(&st->removing, &st->renamed);
+    st->root_dir = "";
+    st->names = (struct sync_other){.rq = {.op = DISK_SYNC, .dirs = &st->root_dir, .dirs_n = 1}, .done = on_names_synced, .u = st};
+    sync_other_submit(st, &st->names);
 }
 
 static void remove_directory(struct plog *lg) {
@@ -48,6 +80,7 @@ static void remove_directory(struct plog *lg) {
         return;
     }
     pd->st = st;
+    list_init(&pd->link);
     names_dir(&lg->id, pd->path);
     names_aside(&lg->id, "-delete", pd->aside);
     pd->rq = (struct disk_req){.op = DISK_RENAME, .lane = DISK_LANE_WRITE, .path = pd->path, .path2 = pd->aside, .done = on_renamed, .u = pd};

@@ -33,6 +33,8 @@ err store_new(struct store **ret_st, struct port *port, struct datadir *dd, cons
     list_init(&st->logs);
     list_init(&st->tail_age);
     list_init(&st->seg_spares);
+    list_init(&st->renamed);
+    list_init(&st->removing);
     st->chunks = chunk_pool_new(LIMIT_CHUNKS_KEPT_BYTES);
     write_init(st);
     heavy_init(st);
@@ -170,24 +172,6 @@ void store_stats_get(const struct store *st, struct store_stats *ret) {
 
 /* ---- a clean stop ---- */
 
-static void on_names_synced(struct sync_other *so, err e) {
-    struct store *st = so->u;
-    st->names_busy = false;
-    st->root_changed = false;
-    st->stop_err = e != ERR_OK ? e : st->stop_err;
-}
-
-/* Renamed directories must not come back after the CLEAN block. */
-static bool names_are_settled(struct store *st) {
-    if (st->root_changed && !st->names_busy) {
-        st->names_busy = true;
-        st->root_dir = "";
-        st->names = (struct sync_other){.rq = {.op = DISK_SYNC, .dirs = &st->root_dir, .dirs_n = 1}, .done = on_names_synced, .u = st};
-        sync_other_submit(st, &st->names);
-    }
-    return !st->root_changed;
-}
-
 static void on_marks_finished(struct store *st, err e) {
     st->stop_err = e != ERR_OK ? e : st->stop_err;
     st->stop_step = STOP_FILES;
@@ -218,7 +202,7 @@ static bool stop_advance(struct store *st) {
         st->stop_step = STOP_NAMES;
         return true;
     case STOP_NAMES:
-        if (st->pending > 0 || !names_are_settled(st) || !is_written(st)) {
+        if (st->pending > 0 || st->root_changed || !is_written(st)) {
             return false;
         }
         st->stop_step = STOP_MARKS;

@@ -46,6 +46,7 @@ struct store {
     err stop_err;
     int64_t pending;               /* closes and deletions that a stop waits for */
     bool settling, root_changed, names_busy;   /* root_changed: directories were renamed since its last sync */
+    struct list renamed, removing; /* deleted directories that wait for a sync of the root; for the one in flight */
     struct sync_other names;
     const char *root_dir;
     bool recovered;                /* store_begin must sync what recovery cut */
@@ -54,4 +55,5 @@ struct store {
 
 ms store_now(const struct store *st);
 void store_fatal(struct store *st, const char *why);           /* once; nothing is submitted afterwards */
+void plog_delete_sync(struct store *st);                       /* of the root directory, when names in it changed */
 void store_settle(struct store *st);                           /* a request came home: go on with a stop */

@@ -82,6 +82,8 @@ static void rig_on_ended(void *u) {
     r->node = NULL;
 }
 
+static void rig_no_turn(void *u) { (void)u; }
+
 static void rig_on_boot(void *u, struct port **ports, uint32_t shards) {
     struct rig *r = u;
     r->heap = mem_use(NULL);
@@ -103,6 +105,7 @@ static void rig_on_boot(void *u, struct port **ports, uint32_t shards) {
         return;
     }
     for (uint32_t i = 0; i < shards; i++) {
+        ports[i]->on_turn(ports[i], rig_no_turn, NULL);        /* its shard is gone; the process only ends */
         ports[i]->stop(ports[i]);
     }
 }

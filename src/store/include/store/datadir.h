@@ -46,5 +46,8 @@ const struct datadir_mark *datadir_mark_next(const struct datadir *dd, const str
 err datadir_settle(struct datadir *dd);
 /* Partition directories that no known topic claims; kept and reported, never deleted. */
 err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_name), void *u, void (*on)(void *u, const char *dir_name));
+/* Finish deletions whose record is durable but whose files a crash kept: directories "<topic>-<partition>" of a topic that `named` knows and whose
+ * partition.metadata holds an id that `gone` confirms. IO, NOSPACE. */
+err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic), bool (*gone)(void *u, span topic, uuid topic_id), void *u);
 /* Finish deletions that a crash interrupted (directories ending in -delete). */
 err datadir_sweep(struct datadir *dd);
