@@ -52,6 +52,9 @@ void epochs_add(struct epochs *es, int32_t epoch, off64 start) {
     while (es->n > 0 && (v[es->n - 1].epoch > epoch || v[es->n - 1].start >= start)) {
         es->n--;
     }
+    if (es->n > 0 && v[es->n - 1].epoch == epoch) {
+        return;                    /* it began earlier than what contradicted it */
+    }
     if (es->n == LIMIT_EPOCHS) {
         memmove(v + 1, v + 2, (es->n - 2) * sizeof *v);
         es->n--;
@@ -60,15 +63,20 @@ void epochs_add(struct epochs *es, int32_t epoch, off64 start) {
     v[es->n++] = (struct epochs_entry){.start = start, .epoch = epoch};
 }
 
+void epochs_drop(struct epochs *es, off64 from) {
+    const struct epochs_entry *v = entries(es);
+    while (es->n > 0 && v[es->n - 1].start >= from) {
+        es->n--;
+    }
+}
+
 void epochs_cut(struct epochs *es, off64 end) {
     struct epochs_entry *v = entries(es);
     if (es->n == 0 || v[es->n - 1].start <= end) {
         return;
     }
     int32_t current = v[es->n - 1].epoch;
-    while (es->n > 0 && v[es->n - 1].start >= end) {
-        es->n--;
-    }
+    epochs_drop(es, end);
     v[es->n++] = (struct epochs_entry){.start = end, .epoch = current};
 }
 

@@ -161,7 +161,7 @@ static void read_at(struct plog_cold_work *w, int64_t pos, size_t n) {
     const struct plog_want *want = &w->c->want;
     struct store *st = w->c->lg->st;
     size_t len = want->bytes_max < LIMIT_COLD_BYTES ? want->bytes_max : LIMIT_COLD_BYTES;
-    len += w->from_index ? 2 * (size_t)w->c->lg->conf->index_interval_bytes : BATCH_HEAD_BYTES;
+    len += BATCH_HEAD_BYTES + (w->from_index ? 2 * (size_t)w->c->lg->conf->index_interval_bytes : 0);
     len = len < n ? n : len;
     len = (int64_t)len > w->end - pos ? (size_t)(w->end - pos) : len;
     chunk_unref(w->chunk);

@@ -424,6 +424,7 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     if (e == ERR_OK) {
         epochs_done(&lg->epochs);
         e = recover_epochs(lg, from);
+        sc.epoch = epochs_at(&lg->epochs, from);
     }
     e = e == ERR_OK && snapshot ? recover_producers(lg, m->heavy) : e;
     e = e == ERR_OK ? scan_from(&sc, sg, at_heavy) : e;

@@ -23,48 +23,57 @@
 #define SNAPSHOT_BYTES_MAX (64 << 20)
 #define EPOCHS_BYTES_MAX (1 << 20)
 
-static err hop(struct plog *lg, struct disk_file *file, uint8_t *buf, int64_t *at, const int64_t end, off64 *expect,
-               void (*on_head)(void *u, const struct batch_head *h), void *u) {
+struct hop {
+    struct disk *disk;
+    struct disk_file *file;
+    uint8_t *buf;
+    int64_t at, end;               /* bytes */
+    off64 expect, upto;            /* offsets */
+    void (*on_head)(void *u, const struct batch_head *h);
+    void *u;
+};
+
+static err hop(struct hop *hp) {
     size_t have = 0;
     int64_t from = -1;
-    while (*at < end) {
+    while (hp->at < hp->end && hp->expect < hp->upto) {
         struct batch_head h;
-        if (from < 0 || *at + BATCH_HEAD_BYTES > from + (int64_t)have) {
-            int64_t want = end - *at < HOP_BYTES ? end - *at : HOP_BYTES;
-            err e = call_read(lg->st->disk, file, *at, buf, (size_t)want, &have);
+        if (from < 0 || hp->at + BATCH_HEAD_BYTES > from + (int64_t)have) {
+            int64_t want = hp->end - hp->at < HOP_BYTES ? hp->end - hp->at : HOP_BYTES;
+            err e = call_read(hp->disk, hp->file, hp->at, hp->buf, (size_t)want, &have);
             if (e != ERR_OK) {
                 return e;
             }
-            from = *at;
+            from = hp->at;
         }
-        err e = scan_batch(span_of(buf + (*at - from), have - (size_t)(*at - from)), *expect, false, &h);
-        if ((e != ERR_OK && e != ERR_TORN) || h.bytes == 0 || *at + (int64_t)h.bytes > end) {
+        err e = scan_batch(span_of(hp->buf + (hp->at - from), have - (size_t)(hp->at - from)), hp->expect, false, &h);
+        if ((e != ERR_OK && e != ERR_TORN) || h.bytes == 0 || hp->at + (int64_t)h.bytes > hp->end) {
             return ERR_DAMAGED;
         }
-        on_head(u, &h);
-        *expect = batch_last_offset(&h) + 1;
-        *at += (int64_t)h.bytes;
+        hp->on_head(hp->u, &h);
+        hp->expect = batch_last_offset(&h) + 1;
+        hp->at += (int64_t)h.bytes;
     }
     return ERR_OK;
 }
 
-err recover_heads(struct plog *lg, struct seg *sg, int64_t pos, off64 base, void (*on_head)(void *u, const struct batch_head *h), void *u, int64_t *ret_bad) {
+/* The headers of a segment below offset `upto`. */
+static err heads_of(struct plog *lg, struct seg *sg, off64 upto, void (*on_head)(void *u, const struct batch_head *h), void *u) {
     char path[NAMES_PATH_CAP];
-    struct disk_file *file;
-    uint8_t *buf = mem_alloc(MEM_LOG, HOP_BYTES);
-    if (!buf) {
+    struct hop hp = {.disk = lg->st->disk, .buf = mem_alloc(MEM_LOG, HOP_BYTES), .end = sg->size, .expect = sg->base, .upto = upto,
+                     .on_head = on_head, .u = u};
+    if (!hp.buf) {
         return ERR_NOMEM;
     }
     names_segment(&lg->id, sg->base, ".log", path);
-    err e = call_open(lg->st->disk, path, DISK_RDONLY, &file, NULL);
+    err e = call_open(hp.disk, path, DISK_RDONLY, &hp.file, NULL);
     if (e == ERR_OK) {
-        e = hop(lg, file, buf, &pos, sg->size, &base, on_head, u);
-        call_close(lg->st->disk, file);
+        e = hop(&hp);
+        call_close(hp.disk, hp.file);
     }
-    mem_free(buf);
+    mem_free(hp.buf);
     if (e == ERR_DAMAGED) {
-        log_error("seg.damaged", "path='%s' at=%lld", path, (long long)pos);
-        *ret_bad = pos;
+        log_error("seg.damaged", "path='%s' at=%lld", path, (long long)hp.at);
     }
     return e;
 }
@@ -108,9 +117,8 @@ static err heads_between(struct plog *lg, off64 from, off64 upto, void (*on_head
     list_each(it, &lg->segs) {
         struct seg *sg = list_entry(it, struct seg, link);
         const struct seg *after = plog_next_seg(lg, sg);
-        int64_t bad;
         if (e == ERR_OK && sg->base < upto && (!after || after->base > from)) {
-            e = recover_heads(lg, sg, 0, sg->base, in_range, &r, &bad);
+            e = heads_of(lg, sg, upto, in_range, &r);
         }
     }
     return e;
@@ -212,6 +220,7 @@ err recover_epochs(struct plog *lg, off64 upto) {
         lg->epochs_changed = true;
         e = heads_between(lg, lg->start, upto, note_epoch);
     }
+    epochs_drop(&lg->epochs, upto);                /* the file may be newer than the mark */
     if (e == ERR_OK && m->epoch_start < upto && (e = epochs_reserve(&lg->epochs)) == ERR_OK) {
         epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);
     }

@@ -426,7 +426,8 @@ static inline void rig_check(struct rig *r, struct rig_log *l, off64 from, off64
     }
     while (from < below) {
         struct rig_ask q = {.l = l, .from = from, .below = below, .max = 1 + (size_t)prng_below(&r->rng, 100000)};
-        ck_assert_msg(rig_read(r, &q) == ERR_OK, "%s-%d at %lld: %s", l->topic, l->partition, (long long)from, err_name(q.err));
+        ck_assert_msg(rig_read(r, &q) == ERR_OK, "seed %llu: %s-%d at %lld: %s; %s", (unsigned long long)world_seed(r->w), l->topic,
+                      l->partition, (long long)from, err_name(q.err), r->last_error);
         ck_assert_msg(q.bytes_n > 0, "%s-%d at %lld below %lld: nothing", l->topic, l->partition, (long long)from, (long long)below);
         for (size_t at = 0; at < q.bytes_n; i++) {
             ck_assert(i < l->n && at + l->v[i].n <= q.bytes_n);
@@ -527,7 +528,8 @@ static inline void rig_check_recovered(struct rig *r) {
         if (l->deleted) {
             continue;
         }
-        ck_assert_msg(l->rec_err == ERR_OK, "%s-%d: %s; %s", l->topic, l->partition, err_name(l->rec_err), r->last_error);
+        ck_assert_msg(l->rec_err == ERR_OK, "seed %llu: %s-%d: %s; %s", (unsigned long long)world_seed(r->w), l->topic,
+                      l->partition, err_name(l->rec_err), r->last_error);
         plog_ends(l->lg, &e);
         ck_assert_msg(e.next >= l->acked, "%s-%d ends at %lld, %lld was acknowledged", l->topic, l->partition, (long long)e.next, (long long)l->acked);
         ck_assert_int_eq(e.next, e.stable);
