@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/be.h"
 #include "base/log.h"
@@ -115,7 +116,39 @@ static inline void rig_cut(struct rig_log *l, off64 from) {
     }
 }
 
+/* EXPORT=dir in the environment: the node's partition directories as real files, for a look with foreign tools. */
+static inline void rig_export_dir(struct disk *d, const char *to, const char *dir) {
+    struct disk_req ls = {.op = DISK_LIST, .path = dir};
+    char path[1024];
+    (void)snprintf(path, sizeof path, "%s/%s", to, dir);
+    (void)mkdir(path, 0755);
+    ck_assert_int_eq(disk_call(d, &ls), ERR_OK);
+    for (size_t i = 0; i < ls.entries_n; i++) {
+        char from[512];
+        void *buf;
+        size_t n;
+        (void)snprintf(from, sizeof from, "%s/%s", dir, ls.entries[i].name);
+        (void)snprintf(path, sizeof path, "%s/%s", to, from);
+        ck_assert_int_eq(disk_read_all(d, from, 1 << 30, &buf, &n), ERR_OK);
+        FILE *f = fopen(path, "wb");
+        ck_assert(f && fwrite(buf, 1, n, f) == n && fclose(f) == 0);
+        mem_free(buf);
+    }
+    disk_entries_free(ls.entries, ls.entries_n);
+}
+
+static inline void rig_export(struct rig *r, const char *to) {
+    for (uint32_t i = 0; i < r->logs_n; i++) {
+        char dir[80];
+        (void)snprintf(dir, sizeof dir, "%s-%d", r->logs[i].topic, r->logs[i].partition);
+        rig_export_dir(world_node_disk(r->n), to, dir);
+    }
+}
+
 static inline void rig_done(struct rig *r) {
+    if (getenv("EXPORT")) {
+        rig_export(r, getenv("EXPORT"));
+    }
     world_free(r->w);
     for (uint32_t i = 0; i < r->logs_n; i++) {
         rig_cut(&r->logs[i], -1);
@@ -150,6 +183,9 @@ static inline void rig_failed(void *u, struct plog *lg, off64 from, err why) {
     l->failed++;
     l->failed_why = why;
     l->failed_from = from;
+    if (why == ERR_IO) {
+        return;                    /* what failed may be there or not after the next start */
+    }
     rig_cut(l, from);
     if (l->producers_upto > from) {
         l->producers_upto = from;
