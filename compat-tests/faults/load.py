@@ -11,7 +11,13 @@ from raw import batch as rb
 from raw.harness import fetch, list_offset, metadata, produce, read_all
 from raw.wire import Conn
 
+
+class Refused(Exception):
+    """The broker said no, as it may while its disk fails; the worker rests."""
+
+
 GONE = (OSError, EOFError)
+MAY_FAIL = {56, 7, 15}                               # KAFKA_STORAGE_ERROR and its kin: retriable
 WINDOW = 4                                           # batches in flight: within the five that a broker remembers
 
 
@@ -56,18 +62,25 @@ class Book:
 
 class Worker(threading.Thread):
     """A thread that works until the broker is gone or it is told to stop; what it did wrong is kept for the test."""
+    tolerant = False                                 # the disk may fail: a clear, retriable error ends the work
 
     def __init__(self, addr, book):
         super().__init__(daemon=True)
         self.addr, self.book, self.wrong = addr, book, None
         self.halt = threading.Event()
 
+    def good(self, answer):
+        if answer["error"] != 0 and self.tolerant:
+            assert answer["error"] in MAY_FAIL, answer
+            raise Refused
+        assert answer["error"] == 0, answer
+
     def run(self):
         try:
             with Conn(self.addr) as self.conn:
                 while not self.halt.is_set():
                     self.work()
-        except GONE:
+        except (*GONE, Refused):
             pass
         except Exception as e:                       # noqa: BLE001 - the test shows it
             self.wrong = e
@@ -100,6 +113,7 @@ class Writer(Worker):
         p = self.p
         if p.pid is None:
             answer = self.conn.call("InitProducerId", 1)
+            self.good(answer)
             self.book.pid(answer["producer_id"])
             p.pid = answer["producer_id"]
         if not p.flying:
@@ -108,7 +122,7 @@ class Writer(Worker):
                 self.conn.send("Produce", 9, acks=-1, topics=[{"name": str(p.topic), "partitions": [
                     {"index": p.partition, "records": p.flying[-1][0]}]}])
         answer = self.conn.recv("Produce", 9)["topics"][0]["partitions"][0]
-        assert answer["error"] == 0, answer
+        self.good(answer)
         self.acked(answer["base_offset"])
 
     def acked(self, base):
@@ -142,7 +156,7 @@ class Careless(Worker):
         value, part = self.book.value(self.rng.choice((0, 500))), self.book.parts[self.where]
         part.sent.add(value)
         answer = produce(self.conn, self.where[0], rb.batch([(None, value)]), self.where[1], acks=1)
-        assert answer["error"] == 0, answer
+        self.good(answer)
 
 
 class Reader(Worker):
@@ -156,11 +170,13 @@ class Reader(Worker):
         topic, partition = self.where
         part = self.book.parts[self.where]
         got = fetch(self.conn, topic, self.at, partition=partition, max_wait_ms=50)
-        assert got["error"] == 0, got
+        self.good(got)
         for r in (r for b in rb.batches(got["records"]) for r in b.records()):
             self.book.promise(part, r[0], r[3])
             self.at = max(self.at, r[0] + 1)
-        part.end = max(part.end, list_offset(self.conn, topic, -1, partition)["offset"])
+        end = list_offset(self.conn, topic, -1, partition)
+        self.good(end)
+        part.end = max(part.end, end["offset"])
 
 
 class Admin(Worker):
@@ -176,14 +192,14 @@ class Admin(Worker):
             name = self.rng.choice(mine)
             self.book.topics[name] = "deleting"
             answer = self.conn.call("DeleteTopics", 4, names=[name])["topics"][0]
-            assert answer["error"] == 0, answer
+            self.good(answer)
             del self.book.topics[name]
             return
         self.n += 1
         name = f"{self.prefix}{self.n}"
         self.book.topics[name] = "making"
         answer = self.conn.call("CreateTopics", 7, topics=[{"name": name, "partitions": 2}])["topics"][0]
-        assert answer["error"] == 0, answer
+        self.good(answer)
         self.book.topics[name] = answer["topic_id"]
         produce(self.conn, name, rb.batch([(None, b"first")]), 0, acks=self.rng.choice((1, -1)))
 
@@ -199,13 +215,14 @@ class Load:
         self.producers = [Producer(self.topic, i % partitions) for i in range(partitions + 1)]
         self.round = 0
 
-    def start(self, addr):
+    def start(self, addr, tolerant=False):
         self.round += 1
         last = (self.topic, self.partitions - 1)
         self.writers = [Writer(addr, self.book, p, self.rng) for p in self.producers]
         self.workers = [*self.writers, Careless(addr, self.book, last, self.rng), Reader(addr, self.book, (self.topic, 0)),
                         Reader(addr, self.book, last), Admin(addr, self.book, self.rng, f"come-and-go-{self.round}-")]
         for w in self.workers:
+            w.tolerant = tolerant
             w.start()
 
     def wait_acks(self, n, within=10):

@@ -23,11 +23,11 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#shards[@]} -gt 0 ] || shards=(2)
-export PERIGEE_KIND=$kind PYTHONDONTWRITEBYTECODE=1
-PERIGEE_BIN=${PERIGEE_BIN:-$ROOT/build/$kind/perigee}
-export PERIGEE_BIN
-if [ ! -x "$PERIGEE_BIN" ]; then
-    echo "faults: no $PERIGEE_BIN; build it first (scripts/build.sh $kind)" >&2
+export COMPAT_KIND=$kind PYTHONDONTWRITEBYTECODE=1
+COMPAT_PERIGEE=${COMPAT_PERIGEE:-$ROOT/build/$kind/perigee}
+export COMPAT_PERIGEE
+if [ ! -x "$COMPAT_PERIGEE" ]; then
+    echo "faults: no $COMPAT_PERIGEE; build it first (scripts/build.sh $kind)" >&2
     exit 2
 fi
 ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
