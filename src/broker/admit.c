@@ -1,4 +1,4 @@
-/* The memory budget of a shard, in two pools. See admit.h.
+/* The memory budget of a shard, in three pools. See admit.h.
  * Happy path: take, give. Over a pool's budget: waiters in order; a give wakes as many as now fit.
  * Runs on: the shard. */
 #include "broker/admit.h"
@@ -13,8 +13,9 @@ static void admit_pool_init(struct admit_pool *p, size_t max) {
 }
 
 void admit_init(struct admit *a, size_t max, size_t reserve) {
-    admit_pool_init(&a->big, max);
+    admit_pool_init(&a->big, max / 2);
     admit_pool_init(&a->small, reserve);
+    admit_pool_init(&a->replies, max / 2);
 }
 
 bool admit_is_small(size_t bytes) { return bytes <= LIMIT_FRAME_SMALL_BYTES; }
@@ -26,8 +27,7 @@ static struct admit_pool *admit_pool_of(struct admit *a, bool small) { return sm
 /* With nothing taken anything fits: one frame above the whole budget is let in alone. */
 static bool admit_fits(const struct admit_pool *p, size_t bytes) { return p->used == 0 || (bytes <= p->max && p->used <= p->max - bytes); }
 
-bool admit_take(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
-    struct admit_pool *p = admit_pool_of(a, admit_is_small(bytes));
+static bool admit_pool_take(struct admit_pool *p, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
     if (list_empty(&p->waiting) && admit_fits(p, bytes)) {
         p->used += bytes;
         return true;
@@ -38,10 +38,17 @@ bool admit_take(struct admit *a, struct admit_wait *w, size_t bytes, void (*read
     return false;
 }
 
+bool admit_take(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
+    return admit_pool_take(admit_pool_of(a, admit_is_small(bytes)), w, bytes, ready);
+}
+
+bool admit_take_reply(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
+    return admit_pool_take(&a->replies, w, bytes, ready);
+}
+
 void admit_cancel(struct admit_wait *w) { list_remove(&w->link); }
 
-void admit_give(struct admit *a, size_t bytes, bool small) {
-    struct admit_pool *p = admit_pool_of(a, small);
+static void admit_pool_give(struct admit_pool *p, size_t bytes) {
     must(p->used >= bytes);
     p->used -= bytes;
     while (!list_empty(&p->waiting)) {
@@ -55,10 +62,15 @@ void admit_give(struct admit *a, size_t bytes, bool small) {
     }
 }
 
+void admit_give(struct admit *a, size_t bytes, bool small) { admit_pool_give(admit_pool_of(a, small), bytes); }
+
+void admit_give_reply(struct admit *a, size_t bytes) { admit_pool_give(&a->replies, bytes); }
+
 size_t admit_upto(struct admit *a, size_t want, size_t least) {
-    size_t room = a->big.used < a->big.max ? a->big.max - a->big.used : 0;
+    struct admit_pool *p = &a->replies;
+    size_t room = p->used < p->max && list_empty(&p->waiting) ? p->max - p->used : 0;
     size_t got = want < room ? want : room;
     got = got < least ? least : got;
-    a->big.used += got;
+    p->used += got;
     return got;
 }

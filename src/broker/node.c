@@ -2,7 +2,8 @@
  *
  * Boot (synchronous, before the loops run): data directory, metadata replay into every shard's copy, stores, recovery of every log.
  * Start (shard 0, once its loop runs): the format record on a fresh directory and raised leader epochs become durable, then the doors open, then on_ready.
- * Stop: doors close and drain on every shard, stores write their CLEAN marks, the metadata log closes, on_stopped, loops end.
+ * Stop: doors close and drain on every shard; when the last one is idle (its requests may need any shard's logs) stores write their CLEAN marks, the metadata log closes,
+ * on_stopped, loops end. A stop before the start is over opens no doors.
  * Failure modes: a boot error frees everything and says one line; connections that do not drain in 3 s are cut by the door; a failed stop of a store leaves the directory unclean, which the
  * next start repairs.
  * Runs on: the boot thread; then shard 0, asks to the others. */
@@ -23,7 +24,7 @@ struct node_errand {                   /* one small task on another shard */
 };
 
 struct node_phase {
-    struct node_errand start, stop[LIMIT_SHARDS], end[LIMIT_SHARDS];
+    struct node_errand start, drain[LIMIT_SHARDS], stop[LIMIT_SHARDS], end[LIMIT_SHARDS];
     struct str frames;                 /* boot: raised epochs, proposed at start */
     struct graves graves;              /* boot: topics that the log saw deleted */
     bool stopping, started, fresh;
@@ -192,6 +193,9 @@ static err node_boot_all(struct node *n, const struct node_boot *b, char *why, s
 
 static void node_ready(struct node *n, err e) {
     char why[256] = "";
+    if (n->phase->stopping) {
+        return;
+    }
     if (e == ERR_OK) {
         e = n->door.start(n, n->door.u, why, sizeof(why));
     } else {
@@ -291,8 +295,7 @@ static void node_meta_stopped(void *u) {
     }
 }
 
-/* Home: a shard's door is drained and its store is closed. */
-static void node_shard_stopped(struct ask *ask) {
+static void node_store_stopped_home(struct ask *ask) {
     struct node *n = list_entry(ask, struct node_errand, ask)->node;
     if (--n->phase->left == 0) {
         metad_stop(n->metad, node_meta_stopped, n);
@@ -307,7 +310,26 @@ static void node_store_stopped(void *u, err e) {
     ask_return(&sh->node->phase->stop[sh->index].ask, ERR_OK);
 }
 
-void node_door_idle(struct shard *sh) { store_stop(sh->store, node_store_stopped, sh); }
+static void node_store_stop_run(struct ask *ask) { store_stop(ask->owner->store, node_store_stopped, ask->owner); }
+
+static void node_send_all(struct node *n, struct node_errand *errands, void (*run)(struct ask *a), void (*home)(struct ask *a)) {
+    n->phase->left = n->shards_n;
+    for (uint32_t i = 0; i < n->shards_n; i++) {
+        errands[i].node = n;
+        ask_init(&errands[i].ask, run, home);
+        ask_send(n->shards[0], n->shards[i], &errands[i].ask);
+    }
+}
+
+/* Nobody has a request under way any more. */
+static void node_drained_home(struct ask *ask) {
+    struct node *n = list_entry(ask, struct node_errand, ask)->node;
+    if (--n->phase->left == 0) {
+        node_send_all(n, n->phase->stop, node_store_stop_run, node_store_stopped_home);
+    }
+}
+
+void node_door_idle(struct shard *sh) { ask_return(&sh->node->phase->drain[sh->index].ask, ERR_OK); }
 
 static void node_drain_run(struct ask *ask) {
     struct shard *sh = ask->owner;
@@ -321,13 +343,7 @@ void node_stop(struct node *n) {
     }
     n->phase->stopping = true;
     n->door.close(n, n->door.u);
-    n->phase->left = n->shards_n;
-    for (uint32_t i = 0; i < n->shards_n; i++) {
-        struct node_errand *er = &n->phase->stop[i];
-        er->node = n;
-        ask_init(&er->ask, node_drain_run, node_shard_stopped);
-        ask_send(n->shards[0], n->shards[i], &er->ask);
-    }
+    node_send_all(n, n->phase->drain, node_drain_run, node_drained_home);
 }
 
 void node_free(struct node *n) {

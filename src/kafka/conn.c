@@ -462,9 +462,17 @@ static bool conn_is_slow(const struct conn *cn, ms now) {
     return took >= (tight ? CONN_TIGHT_MS : CONN_STALL_MS) && (ms)cn->frame_got < took * least;
 }
 
+/* A large reply may take long: what counts is that the client goes on taking. */
+static void conn_look_unsent(struct conn *cn, ms now) {
+    size_t unsent = list_empty(&cn->outs) || cn->closed ? 0 : cn->set->sh->port->net->unsent(cn->net);
+    cn->active = unsent < cn->unsent ? now : cn->active;
+    cn->unsent = unsent;
+}
+
 static void conn_on_time(struct timer *t, ms now) {
     struct conn *cn = list_entry(t, struct conn, timer);
     struct conn_set *set = cn->set;
+    conn_look_unsent(cn, now);
     bool partial = cn->closing == CONN_OPEN && !cn->waiting_admit && (cn->frame != NULL || cn->head_n > 0);
     if (partial && conn_is_slow(cn, now)) {
         mark("conn.slow_frame");

@@ -37,6 +37,7 @@ struct conn {
     struct timer timer;
     struct admit_wait admit;
     ms active;                                     /* last byte in or out */
+    size_t unsent;                                 /* reply bytes not taken when the timer looked last */
     ms frame_since;                                /* when the frame being read began */
     uint8_t head[4];                               /* of a frame whose size is not known yet */
     uint32_t head_n;

@@ -126,9 +126,8 @@ static void rq_admitted(struct admit_wait *w) {
 }
 
 void rq_charge(struct rq *rq, size_t n, void (*next)(struct rq *rq)) {
-    n = n > LIMIT_FRAME_SMALL_BYTES ? n : LIMIT_FRAME_SMALL_BYTES + 1;
     rq->admitted = next;
-    if (admit_take(&rq->sh->admit, &rq->admit, n, rq_admitted)) {
+    if (admit_take_reply(&rq->sh->admit, &rq->admit, n, rq_admitted)) {
         rq->charge += n;
         next(rq);
     }
@@ -138,7 +137,7 @@ void rq_uncharge(struct rq *rq, size_t n) {
     n = n < rq->charge ? n : rq->charge;
     rq->charge -= n;
     if (n > 0) {
-        admit_give(&rq->sh->admit, n, false);
+        admit_give_reply(&rq->sh->admit, n);
     }
 }
 

@@ -11,7 +11,7 @@ struct rq {
     struct shard *sh;
     struct chunk *frame;               /* NULL once dropped */
     size_t frame_n;
-    size_t charge;                     /* admitted bytes beyond the frame, given back at the end */
+    size_t charge;                     /* admitted bytes of the reply, given back at the end */
     size_t frame_charge;               /* of the frame; its pool follows from its size */
     struct arena arena;
     const struct msg_api *api;
@@ -45,7 +45,7 @@ void rq_silent(struct rq *rq);
 void rq_fail(struct rq *rq, err why);
 /* The frame is not needed any more: what is kept was copied. Gives its charge back. */
 void rq_drop_frame(struct rq *rq);
-/* Charge n more bytes (at least more than a small frame's), now or later; then go on with next(rq). */
+/* Charge n more bytes of the reply, now or later; then go on with next(rq). */
 void rq_charge(struct rq *rq, size_t n, void (*next)(struct rq *rq));
 void rq_uncharge(struct rq *rq, size_t n);
 /* n zeroed elements of size bytes, or NULL (then call rq_fail). */

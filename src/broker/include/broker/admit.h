@@ -1,6 +1,8 @@
-/* Admission: a frame's size is charged whole before its body is read; what the budget cannot hold is not read (D12). One budget per shard. Frames up to
- * LIMIT_FRAME_SMALL_BYTES have a pool of their own (the reserve), so that admin and small requests go on while large ones hold everything. A single frame above the whole
- * budget is let in alone.
+/* Admission: a frame's size is charged whole before its body is read; what the budget cannot hold is not read (D12). One budget per shard, in three pools: large frames
+ * and reply bytes share it half and half, frames up to LIMIT_FRAME_SMALL_BYTES have the reserve, so that admin and small requests go on while large ones hold everything.
+ * A single frame or reply above its whole pool is let in alone.
+ * Who holds a frame may wait for reply bytes, who holds reply bytes waits for nothing but its socket: so nobody waits in a circle, not even for requests that are queued
+ * behind its own on the same connection.
  * Runs on: the shard. */
 #pragma once
 
@@ -10,7 +12,7 @@ struct admit {
     struct admit_pool {
         size_t used, max;
         struct list waiting;           /* admit_wait, first come first served */
-    } big, small;
+    } big, small, replies;
 };
 
 struct admit_wait {
@@ -20,12 +22,15 @@ struct admit_wait {
 };
 
 void admit_init(struct admit *a, size_t max, size_t reserve);
-/* True: charged. False: w waits and `ready` comes later (or admit_cancel). */
+/* Charge a frame. True: charged. False: w waits and `ready` comes later (or admit_cancel). */
 bool admit_take(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w));
+/* The same for the bytes of a reply. */
+bool admit_take_reply(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w));
 void admit_cancel(struct admit_wait *w);           /* no-op when not waiting */
 void admit_give(struct admit *a, size_t bytes, bool small);         /* small: as admit_is_small said when it was taken */
+void admit_give_reply(struct admit *a, size_t bytes);
 bool admit_is_small(size_t bytes);
 /* Somebody waits for large frames' memory: who holds some should hurry. */
 bool admit_is_tight(const struct admit *a);
-/* Charge as much of `want` as there is room for in the big pool without waiting (reply bytes); at least `least`, even above the budget. Returns the charge. */
+/* Charge as much of `want` reply bytes as there is room for without waiting; at least `least`, even above the budget. Returns the charge. */
 size_t admit_upto(struct admit *a, size_t want, size_t least);

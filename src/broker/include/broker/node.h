@@ -61,9 +61,8 @@ struct node {
     struct node_door door;
     struct metad *metad;               /* shard 0's: the metadata writer */
     struct datadir *datadir;
-    _Atomic uint32_t draining;         /* shards whose door is not idle yet */
     _Atomic uint32_t conns;            /* open connections, whole node: only a count for the limit */
-    void (*on_ready)(void *u, err e, const char *why); /* shard 0's thread, once: doors are open, or why not */
+    void (*on_ready)(void *u, err e, const char *why); /* shard 0's thread, once: doors are open, or why not; never after node_stop */
     void (*on_stopped)(void *u);       /* shard 0's thread: everything is closed and clean */
     void (*on_fatal)(void *u, const char *why);        /* any shard's thread: exit 74 */
     void *u;
