@@ -18,7 +18,7 @@ COMPAT = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, COMPAT)
 
 from check import history as checker                 # noqa: E402
-from raw import load, tools                          # noqa: E402
+from raw import dumplog, load, tools                          # noqa: E402
 from raw.broker import Broker                        # noqa: E402
 from raw.harness import settle                       # noqa: E402
 from raw.wire import Conn                            # noqa: E402
@@ -120,6 +120,9 @@ def rounds(count, kind, shards, seed, folder, spoil=False):
                 print("".join(f"  {t}\n" for t in troubles[:20]), end="")
                 print(broker.log_text()[-2000:])
                 break
+        if not troubles:
+            broker.stop()
+            print(f"kill9: kafka-dump-log read {dumplog.judge(broker.data, deep=False)} files without complaint", flush=True)
     finally:
         broker.close()
     print(f"kill9: {len(played)} rounds, {acked} acknowledged records, {len(troubles)} troubles", flush=True)

@@ -25,11 +25,11 @@ while [ $# -gt 0 ]; do
 done
 [ ${#shards[@]} -gt 0 ] || shards=(1 2)
 [ "$broker" = kafka ] && shards=(1)
-export PERIGEE_KIND=$kind PYTHONDONTWRITEBYTECODE=1
-PERIGEE_BIN=${PERIGEE_BIN:-$ROOT/build/$kind/perigee}
-export PERIGEE_BIN
-if [ "$broker" = perigee ] && [ ! -x "$PERIGEE_BIN" ]; then
-    echo "compat-tests: no $PERIGEE_BIN; build it first (scripts/build.sh $kind)" >&2
+export COMPAT_KIND=$kind PYTHONDONTWRITEBYTECODE=1
+COMPAT_PERIGEE=${COMPAT_PERIGEE:-$ROOT/build/$kind/perigee}
+export COMPAT_PERIGEE
+if [ "$broker" = perigee ] && [ ! -x "$COMPAT_PERIGEE" ]; then
+    echo "compat-tests: no $COMPAT_PERIGEE; build it first (scripts/build.sh $kind)" >&2
     exit 2
 fi
 ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"

@@ -18,6 +18,7 @@ import time
 COMPAT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(COMPAT)
 CACHE = os.path.join(ROOT, "build", "compat")
+SANITIZED = os.environ.get("COMPAT_KIND") in ("asan", "tsan")
 START_LIMIT_S = {"perigee": 30, "kafka": 90}
 STOP_LIMIT_S = {"perigee": 10, "kafka": 60}
 
@@ -62,7 +63,7 @@ class Broker:
         self.kind, self.shards, self.host = kind, shards, host
         self.settings = dict(settings or {})
         self.env = env or {}
-        self.prefix = prefix or []
+        self.prefix = (["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []) + (prefix or [])   # dies with the tests
         self.home = tempfile.mkdtemp(prefix="compat-", dir=os.environ.get("COMPAT_TMP"))
         self.data = data or os.path.join(self.home, "data")
         self.port = 0
@@ -83,10 +84,11 @@ class Broker:
         return self.process is not None and self.process.poll() is None
 
     def rss_peak_kib(self):
-        return self._status("VmHWM")
+        """0 under a sanitizer: its own memory would be measured."""
+        return 0 if SANITIZED else self._status("VmHWM")
 
     def rss_kib(self):
-        return self._status("VmRSS")
+        return 0 if SANITIZED else self._status("VmRSS")
 
     def _status(self, name):
         with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
@@ -177,7 +179,7 @@ class Broker:
         self.ready = os.path.join(self.home, "ready.json")
         if os.path.exists(self.ready):
             os.unlink(self.ready)
-        binary = os.environ.get("PERIGEE_BIN", os.path.join(ROOT, "build", os.environ.get("PERIGEE_KIND", "release"), "perigee"))
+        binary = os.environ.get("COMPAT_PERIGEE", os.path.join(ROOT, "build", os.environ.get("COMPAT_KIND", "release"), "perigee"))
         settings = {"listeners": f"PLAINTEXT://{self.host}:{self.port}", "shards": self.shards, **self.settings}
         command = [binary, "serve", "--data-dir", self.data, "--ready-file", self.ready]
         for key, value in settings.items():

@@ -4,6 +4,7 @@ import threading
 import time
 
 from raw import batch as rb
+from raw import tools
 from raw.harness import fetch, fetch_request, fill, list_offset, metadata, produce, read_all, test
 from raw.wire import Conn
 
@@ -134,18 +135,17 @@ def idle_connections(c):
 def keepalive(c):
     broker = c.broker()
     c.conn(broker)
-    from raw import tools
     tools.need("ss")
     out = tools.run(["ss", "-tnoe", "state", "established", "sport", "=", f":{broker.port}"]).decode()
     assert "keepalive" in out, out
 
 
-@test("BR-060 1,000 connections asking all of the metadata of 500 partitions at once: memory bounded, given back")
+@test("BR-060 1,000 connections asking all of the metadata of 500 partitions at once (--full: 3,000 and 5,000): memory bounded")
 def metadata_storm(c):
     broker = c.own()
     for i in range(5):
-        c.topic(partitions=100, broker=broker, name=f"wide-{i}")
-    conns = [Conn(broker.addr, timeout=60) for _ in range(1000)]
+        c.topic(partitions=1000 if c.full else 100, broker=broker, name=f"wide-{i}")
+    conns = [Conn(broker.addr, timeout=60) for _ in range(3000 if c.full else 1000)]
     for _ in range(3):
         for conn in conns:
             conn.send("Metadata", 9, topics=None)
@@ -172,6 +172,29 @@ def producer_storm(c):
     assert list_offset(conn, topic, -1)["offset"] == n
     if c.perigee:
         assert broker.rss_peak_kib() <= 64 * 1024, broker.rss_peak_kib()
+
+
+@test("T57 256 descriptors and 300 connections: the served go on, logs roll, no busy loop, recovery when they close", only="perigee")
+def descriptors(c):
+    broker = c.own(prefix=["bash", "-c", 'ulimit -n 256; exec "$@"', "_"])
+    topic = c.topic(broker=broker, segment_bytes=1_048_576)
+    first = c.conn(broker)
+    held = []
+    for _ in range(300):
+        try:
+            held.append(Conn(broker.addr, timeout=5))
+        except OSError:
+            break
+    for i in range(4):
+        assert produce(first, topic, rb.batch([(None, bytes(900_000))]))["base_offset"] == i
+    cpu, began = broker.cpu_seconds(), time.monotonic()
+    assert fetch(first, topic, 4, max_wait_ms=1000)["error"] == 0
+    assert broker.cpu_seconds() - cpu < 0.5 * (time.monotonic() - began), "busy"
+    for conn in held:
+        conn.close()
+    for _ in range(20):
+        assert metadata(c.conn(broker, timeout=10), [])["brokers"]
+    assert len([f for f in os.listdir(os.path.join(broker.data, f"{topic}-0")) if f.endswith(".log")]) >= 3
 
 
 @test("a broker that listens on a port in use says so and exits 78 or 1", only="perigee")
