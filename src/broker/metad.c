@@ -166,7 +166,7 @@ static void metad_take(struct metad *md, struct topics_change *c) {
     struct str frame;
     str_init(&frame, LIMIT_META_RECORD_BYTES);
     err e = metad_decide(md, c, &frame);
-    e = e == ERR_OK && frame.bad ? ERR_LIMIT : e;
+    e = e == ERR_OK && frame.bad ? (frame.n == frame.ceiling ? ERR_LIMIT : ERR_NOMEM) : e;
     struct metad_round *r = NULL;
     if (e == ERR_OK && !c->validate_only) {
         e = metad_queue(md, str_span(&frame), &r);

@@ -74,15 +74,15 @@ static bool fetch_records(struct fetch_work *w, struct fetch_part *fp, size_t *l
     return chain_ok(c);
 }
 
-/* Chains that will never be written give their chunks back here. */
-static void fetch_forget(struct fetch_work *w) {
+/* Chains that were never written give their chunks back here: no memory, or the connection went before its turn to be encoded. */
+static void fetch_forget(struct rq *rq) {
+    struct fetch_work *w = rq->work;
     for (size_t i = 0; i < w->asks_n; i++) {
         read_drop(&w->asks[i]);
     }
     for (size_t i = 0; i < w->parts_n; i++) {
         if (w->parts[i].resp->records_chain != NULL) {
             chain_done(w->parts[i].resp->records_chain);
-            w->parts[i].resp->records_chain = NULL;
         }
     }
 }
@@ -98,16 +98,12 @@ static void fetch_answer(struct fetch_work *w) {
         }
     }
     if (!ok) {
-        fetch_forget(w);
         if (rq->abandoned) {
             rq_silent(rq);
         } else {
             rq_fail(rq, ERR_NOMEM);
         }
         return;
-    }
-    for (size_t i = 0; i < w->asks_n; i++) {
-        read_drop(&w->asks[i]);
     }
     rq_reply(rq, &w->resp);
 }
@@ -435,5 +431,6 @@ void fetch_run(struct rq *rq) {
         return;
     }
     rq->hurry = fetch_hurry;
+    rq->forget = fetch_forget;
     fetch_look(w);
 }

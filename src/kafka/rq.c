@@ -38,6 +38,9 @@ static void rq_uncharge_frame(struct rq *rq) {
 
 void rq_free(struct rq *rq) {
     struct conn_set *set = rq->cn->set;
+    if (rq->forget != NULL) {
+        rq->forget(rq);
+    }
     list_remove(&rq->link);
     admit_cancel(&rq->admit);
     chunk_unref(rq->frame);

@@ -30,6 +30,8 @@ struct rq {
     void (*admitted)(struct rq *rq);
     /* While running and parked: come home soon, because the client is gone (rq->abandoned) or the broker stops. NULL: it comes by itself. */
     void (*hurry)(struct rq *rq);
+    /* Gives back what resp or work hold outside the arena; from rq_free, whether resp was sent or not. NULL: nothing. */
+    void (*forget)(struct rq *rq);
 };
 
 struct rq *rq_new(struct conn *cn, struct chunk *frame, size_t n, size_t charge);      /* NULL without memory; frame and charge stay the caller's then */

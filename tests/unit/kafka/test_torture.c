@@ -1,0 +1,264 @@
+/* Goal: no allocation that fails takes the broker down, leaks, or is answered wrongly: the connection closes or an error comes back, and
+ * the next client is served. Method: a short scenario with everything prepared before; the 1st, 2nd, 3rd ... allocation of it fails, until
+ * it runs through untouched. What is left over at the clean stop fails the run. A metadata change that cannot be applied ends the process
+ * (DESIGN 4): that is said, and the broker starts again. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mark.h"
+#include "base/run.h"
+#include "say.h"
+
+#define T0 ((struct say_to){"t", 0})
+
+static struct rig r;
+static int round_n;
+
+/* One scenario: say what to send (encoded before the fault is armed); judge the answer that came, if any. */
+struct scene {
+    const char *name;
+    uint32_t shards;
+    bool cold;                         /* the tail is too small to hold anything */
+    bool fresh;                        /* on a shard that has served nobody since its start: no pool has anything yet */
+    void (*send)(struct say *s);
+    void (*judge)(struct say *s);      /* a whole answer is there */
+    span (*meanwhile)(struct say *s);  /* a frame that a helper sends 5 ms later; may be NULL */
+};
+
+static void start(const struct scene *sc) {
+    rig_start(&r);
+    struct say *s = say_open(&r);
+    (void)sc;
+    int16_t e = say_create(s, "t", 4);
+    ck_assert(e == 0 || e == 36);
+    for (int i = 0; i < 4; i++) {
+        say_produce(s, T0, -1, say_batch(s, &(struct say_batch){.value_n = 3000}));
+        ck_assert_int_eq(say_produced(s)->error_code, 0);
+    }
+    say_close(s);
+}
+
+static bool verdict(void *u) {
+    struct say *s = u;
+    return say_has(s) || s->down || !world_node_is_up(r.n);
+}
+
+/* True when the n-th allocation was reached. */
+static bool play(const struct scene *sc, uint64_t n) {
+    round_n = (int)n;
+    struct say *s = say_open(&r), *helper = sc->meanwhile != NULL ? say_open(&r) : NULL;
+    s->in = mem_alloc(MEM_TEST, s->in_cap = 1 << 20);          /* the client allocates nothing while the fault is armed */
+    span later = helper != NULL ? sc->meanwhile(helper) : SPAN_NULL;
+    sc->send(s);
+    uint64_t before = mem_calls();
+    mem_fail_nth(n);
+    if (helper != NULL) {
+        rig_run(&r, 5);
+        say_bytes(helper, later.p, later.n);
+    }
+    (void)world_run(r.w, verdict, s, 5000);
+    bool reached = mem_calls() - before >= n;
+    mem_fail_nth(0);
+    if (world_node_is_up(r.n)) {
+        ck_assert_msg(say_has(s) || s->down, "%s: allocation %lu: neither answer nor close", sc->name, n);
+        if (say_has(s)) {
+            sc->judge(s);
+        }
+    }
+    say_close(s);
+    if (helper != NULL) {
+        say_close(helper);
+    }
+    return reached;
+}
+
+static void goes_on(void) {
+    struct say *s = say_open(&r);
+    ck_assert_int_eq(say_describe(s, "t")->error_code, 0);
+    int64_t at = say_latest(s, T0);
+    say_produce(s, T0, -1, say_batch(s, &(struct say_batch){0}));
+    const struct k_produce_resp_topic_part *a = say_produced(s);
+    ck_assert_msg(a->error_code == 0 && a->base_offset == at, "allocation %d: code %d", round_n, a->error_code);
+    say_close(s);
+}
+
+static void torture(const struct scene *sc) {
+    rig_init(&r, 3, sc->shards);
+    r.errors_expected = true;
+    if (sc->cold) {
+        rig_set(&r, "store.tail.bytes", "1024");
+    }
+    start(sc);
+    uint64_t n = 1, fatal = 0;
+    while (play(sc, n)) {
+        n++;
+        if (sc->fresh) {
+            rig_stop(&r);
+            rig_start(&r);
+            struct say *other = say_open(&r);      /* on shard 0 */
+            say_describe(other, "t");
+            say_close(other);
+        }
+        if (!world_node_is_up(r.n)) {
+            ck_assert_msg(r.is_fatal && strstr(r.why, "memory") != NULL, "%s: allocation %lu: the process ended: %s", sc->name, n, r.why);
+            fatal++;
+            start(sc);
+        }
+        if (!sc->fresh) {
+            goes_on();
+        }
+        ck_assert_uint_lt(n, 3000);
+    }
+    printf("RESULT %s: %lu allocations failed one by one, %lu ended the process with a word\n", sc->name, n - 1, fatal);
+    ck_assert_uint_gt(n, 3);
+    goes_on();
+    rig_stop(&r);
+    rig_done(&r);
+}
+
+/* ---- the scenes ---- */
+
+static void send_produce(struct say *s) {
+    static uint64_t lives;
+    struct k_produce_req *q = (struct k_produce_req *)(uintptr_t)say_produce_req(s, T0, -1,
+        say_batch(s, &(struct say_batch){.records = 3, .value_n = 6000, .pid = 1000000 + (int64_t)++lives}));
+    struct k_produce_req_topic_part *parts = arena_zalloc(&s->arena, 4 * sizeof *parts);
+    for (int32_t i = 0; i < 4; i++) {
+        parts[i] = q->topics[0].partitions[0];
+        parts[i].index = i;
+    }
+    q->topics[0].partitions = parts;
+    q->topics[0].partitions_n = 4;
+    say_send(s, K_PRODUCE, 9, q);
+}
+
+static void judge_produce(struct say *s) {
+    const struct k_produce_resp *p = say_take(s);
+    for (int32_t i = 0; i < p->topics[0].partitions_n; i++) {
+        int16_t e = p->topics[0].partitions[i].error_code;
+        ck_assert_msg(e == 0 || e == 56, "code %d", e);
+    }
+}
+
+static void send_fetch(struct say *s) { say_fetch(s, T0, 0, 0, 1); }
+
+static void judge_fetch(struct say *s) {
+    const struct k_fetch_resp *f = say_take(s);
+    for (int32_t i = 0; i < f->topics_n; i++) {
+        for (int32_t k = 0; k < f->topics[i].partitions_n; k++) {
+            int16_t e = f->topics[i].partitions[k].error_code;
+            ck_assert_msg(e == 0 || e == 56, "code %d", e);
+        }
+    }
+}
+
+static void send_long_poll(struct say *s) {
+    struct k_fetch_req *q = (struct k_fetch_req *)(uintptr_t)say_fetch_req(s, (struct say_to){"t", 1}, 0, 1000, 100000);
+    struct k_fetch_req_topic_part *parts = arena_zalloc(&s->arena, 3 * sizeof *parts);
+    for (int32_t i = 0; i < 3; i++) {
+        parts[i] = q->topics[0].partitions[0];
+        parts[i].partition = i + 1;
+    }
+    q->topics[0].partitions = parts;
+    q->topics[0].partitions_n = 3;
+    say_send(s, K_FETCH, 12, q);
+}
+
+static span produce_meanwhile(struct say *s) {
+    return say_frame(s, K_PRODUCE, 9, say_produce_req(s, (struct say_to){"t", 2}, 0, say_batch(s, &(struct say_batch){.value_n = 200000})));
+}
+
+static void send_metadata(struct say *s) {
+    struct k_metadata_req q = {.topics_n = -1, .with_topic_ops = true};
+    say_send(s, K_METADATA, 12, &q);
+}
+
+static void judge_metadata(struct say *s) {
+    const struct k_metadata_resp *m = say_take(s);
+    ck_assert_int_ge(m->topics_n, 1);
+}
+
+static char name[32];
+
+static void send_auto_create(struct say *s) {
+    static int n;
+    snprintf(name, sizeof name, "auto%d", n++);
+    struct k_metadata_req q;
+    struct k_metadata_req_topic t;
+    k_metadata_req_init(&q);
+    k_metadata_req_topic_init(&t);
+    t.name = span_str(name);
+    q.topics = &t;
+    q.topics_n = 1;
+    say_send(s, K_METADATA, 9, &q);
+}
+
+static void judge_auto_create(struct say *s) {
+    int16_t e = say_described(s)->error_code;
+    ck_assert_msg(e == 0 || e == 3, "code %d", e);
+}
+
+static void send_create(struct say *s) {
+    static int n;
+    snprintf(name, sizeof name, "made%d", n++);
+    say_create_send(s, name, 3);
+}
+
+static void judge_create(struct say *s) {
+    int16_t e = say_created(s);                    /* 44: the record could not be built, which is taken for its being too long */
+    ck_assert_msg(e == 0 || e == 56 || e == 44, "code %d", e);
+    struct say *look = say_open(&r);
+    ck_assert_int_eq(say_describe(look, name)->error_code, e == 0 ? 0 : 3);    /* refused: nothing is visible */
+    say_close(look);
+}
+
+static void send_times(struct say *s) { say_list(s, T0, 5); }
+
+static void judge_times(struct say *s) {
+    int16_t e = say_listed(s)->error_code;
+    ck_assert_msg(e == 0 || e == 56, "code %d", e);
+}
+
+static void send_latest(struct say *s) { say_list(s, T0, -1); }
+
+static void send_pid(struct say *s) {
+    struct k_init_producer_id_req q;
+    k_init_producer_id_req_init(&q);
+    q.transactional_id = SPAN_NULL;
+    say_send(s, K_INIT_PRODUCER_ID, 4, &q);
+}
+
+static void judge_pid(struct say *s) {
+    const struct k_init_producer_id_resp *p = say_take(s);
+    ck_assert_msg(p->error_code == 0 || p->error_code == 56, "code %d", p->error_code);
+}
+
+static const struct scene scenes[] = {
+    {"produce", 1, false, false, send_produce, judge_produce, NULL},
+    {"produce over shards", 2, false, false, send_produce, judge_produce, NULL},
+    {"fetch", 1, false, false, send_fetch, judge_fetch, NULL},
+    {"fetch over shards", 2, false, false, send_fetch, judge_fetch, NULL},
+    {"fetch, cold", 1, true, false, send_fetch, judge_fetch, NULL},
+    {"long poll", 2, false, false, send_long_poll, judge_fetch, NULL},
+    {"long poll, woken", 2, false, false, send_long_poll, judge_fetch, produce_meanwhile},
+    {"fetch on a fresh shard", 2, false, true, send_fetch, judge_fetch, NULL},
+    {"long poll on a fresh shard", 2, false, true, send_long_poll, judge_fetch, produce_meanwhile},
+    {"produce on a fresh shard", 2, false, true, send_produce, judge_produce, NULL},
+    {"metadata", 2, false, false, send_metadata, judge_metadata, NULL},
+    {"auto-creation", 2, false, false, send_auto_create, judge_auto_create, NULL},
+    {"create", 2, false, false, send_create, judge_create, NULL},
+    {"offset of a time", 2, true, false, send_times, judge_times, NULL},
+    {"latest offset", 2, false, false, send_latest, judge_times, NULL},
+    {"producer id", 2, false, false, send_pid, judge_pid, NULL},
+};
+#define SCENES ((int)(sizeof scenes / sizeof *scenes))
+
+START_TEST(the_nth_allocation_fails) { torture(&scenes[_i]); }
+END_TEST
+
+int main(void) {
+    TCase *tc = tcase_create("torture");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, the_nth_allocation_fails, 0, SCENES);
+    return run_suite("torture", tc);
+}
