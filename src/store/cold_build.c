@@ -105,6 +105,10 @@ static void on_read(struct disk_req *rq) {
         finish(cb, e);
         return;
     }
+    if (rq->did < rq->len) {
+        damaged(cb);
+        return;
+    }
     while (cb->at + (int64_t)used < cb->end && (e = scan_batch(span_of(cb->buf + used, rq->did - used), cb->expect, true, &h)) == ERR_OK) {
         seg_note(cb->scratch, &h, cb->lg->conf->index_interval_bytes);
         cb->expect = batch_last_offset(&h) + 1;

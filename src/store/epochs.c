@@ -117,6 +117,11 @@ int32_t epochs_at(const struct epochs *es, off64 at) {
     return -1;
 }
 
+bool epochs_agree(const struct epochs *es, off64 at, int32_t epoch) {
+    int32_t known = epochs_at(es, at);
+    return known < 0 || known == epoch || es->n == LIMIT_EPOCHS;
+}
+
 struct epochs_entry epochs_last_before(const struct epochs *es, off64 end) {
     const struct epochs_entry *v = entries(es);
     for (uint32_t i = es->n; i > 0; i--) {

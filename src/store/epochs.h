@@ -26,6 +26,8 @@ void epochs_drop(struct epochs *es, off64 from);       /* entries that begin at 
 void epochs_cut(struct epochs *es, off64 end);
 /* S4.20. log_end answers for the last epoch. */
 void epochs_end_for(const struct epochs *es, int32_t asked, off64 log_end, struct epochs_entry *ret);
+/* May a stored batch at `at` carry this epoch? Also true when the history is incomplete. */
+bool epochs_agree(const struct epochs *es, off64 at, int32_t epoch);
 int32_t epochs_at(const struct epochs *es, off64 at);                          /* -1: unknown */
 struct epochs_entry epochs_last_before(const struct epochs *es, off64 end);     /* epoch of the last batch below end; {0, -1} when none */
 void epochs_print(const struct epochs *es, struct str *ret);                   /* the file's text */

@@ -20,6 +20,7 @@ struct plog_cold_work {
     int64_t pos, end;              /* where the chunk's bytes lie in the segment; end of the segment's written bytes */
     off64 expect;                  /* base offset that must stand at pos; -1: an index entry says last offset `entry_last` */
     off64 entry_last;
+    off64 expect_max;              /* where the segment's offsets end */
     bool from_index, rebuilt;
 };
 
@@ -105,16 +106,22 @@ static err walk_chunk(struct plog_cold_work *w, size_t have, struct walk *wk) {
             return e;
         }
         off64 end = batch_last_offset(&h) + 1;
+        if (end > w->expect_max) {
+            return ERR_CORRUPT;
+        }
         if (end > want->from) {
             bool fits = wk->n + h.bytes <= want->bytes_max || (wk->n == 0 && want->min_one);
             wk->first = wk->found ? wk->first : wk->at;
             wk->found = true;
             wk->full = end > want->below || !fits;
-            if (wk->full) {
+            if (wk->full && wk->n > 0) {
                 return ERR_OK;
             }
-            if (!batch_crc_ok(span_of(rest.p, h.bytes))) {
-                return ERR_CORRUPT;
+            if (!batch_crc_ok(span_of(rest.p, h.bytes)) || !epochs_agree(&w->c->lg->epochs, h.base_offset, h.leader_epoch)) {
+                return ERR_CORRUPT;    /* also of a first batch that is not given: its header must be true before it may say so */
+            }
+            if (wk->full) {
+                return ERR_OK;
             }
             wk->n += h.bytes;
             wk->next = end;
@@ -151,6 +158,8 @@ static void on_read(struct disk_req *rq) {
     struct plog_cold_work *w = rq->u;
     if (rq->err != ERR_OK || w->c->lg->dead) {
         finish(w, rq->err);
+    } else if (rq->did < rq->len) {
+        damaged(w, w->pos + (int64_t)rq->did);     /* the file is shorter than what was written to it */
     } else {
         look(w, rq->did);
     }
@@ -182,7 +191,9 @@ static void start(struct plog_cold_work *w) {
     off64 from = w->c->want.from;
     struct segidx_at at;
     bool cold;
+    const struct seg *after = plog_next_seg(lg, sg);
     w->end = sg == lg->written.seg ? lg->written.pos : sg->size;
+    w->expect_max = sg == lg->written.seg || !after ? lg->written.off : after->base;
     w->from_index = false;
     if (lg->cold_off == from && lg->cold_base == sg->base && lg->cold_pos < w->end && !w->rebuilt) {
         w->expect = from;

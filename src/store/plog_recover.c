@@ -178,13 +178,23 @@ static err grow(struct scan_state *sc, size_t n) {
     return ERR_OK;
 }
 
+/* The leader epoch lies outside the CRC; below the mark it must be the one that the mark tells. */
+static bool epoch_ok(const struct scan_state *sc, const struct batch_head *h) {
+    const struct datadir_mark *m = sc->m;
+    if (h->leader_epoch < sc->epoch) {
+        return false;
+    }
+    return !m || h->base_offset >= m->end ||
+           (h->base_offset >= m->epoch_start ? h->leader_epoch == m->leader_epoch : h->leader_epoch < m->leader_epoch);
+}
+
 /* Good batches at the front of n bytes, which begin at sg->size. OK: all of them; TORN: *ret_need bytes are needed for the next; CORRUPT. */
 static err take_piece(struct scan_state *sc, size_t n, size_t *ret_need) {
     size_t used = 0;
     struct batch_head h;
     while (used < n) {
         err e = scan_batch(span_of(sc->buf + used, n - used), sc->expect, true, &h);
-        e = e == ERR_OK && h.leader_epoch < sc->epoch ? ERR_CORRUPT : e;
+        e = e == ERR_OK && !epoch_ok(sc, &h) ? ERR_CORRUPT : e;
         e = e == ERR_OK ? take_batch(sc, &h) : e;
         if (e != ERR_OK) {
             *ret_need = h.bytes ? h.bytes : BATCH_HEAD_BYTES;

@@ -591,8 +591,11 @@ static inline int rig_main(const char *name, const TTest *const *tests) {
     Suite *s = suite_create(name);
     TCase *tc = tcase_create(name);
     tcase_set_timeout(tc, 110);
+    const char *only = getenv("ONLY");             /* one test by name */
     for (; *tests; tests++) {
-        tcase_add_test(tc, *tests);
+        if (!only || strcmp((*tests)->name, only) == 0) {
+            tcase_add_test(tc, *tests);
+        }
     }
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
