@@ -304,10 +304,11 @@ void fs_sim_truncate(struct fs_inode *ino, int64_t size) {
     fs_sim_judge(ino);
 }
 
+/* As Linux does: a page that the range covers in part stays, but for the last one of the file. */
 void fs_sim_forget(struct fs_inode *ino, int64_t at, size_t n) {
     size_t first = (size_t)((at + FS_PAGE - 1) / FS_PAGE);
-    int64_t end = n == 0 ? INT64_MAX : at + (int64_t)n;
-    for (size_t i = first; i < ino->pages_n && (int64_t)(i + 1) * FS_PAGE <= end; i++) {
+    int64_t end = n == 0 || at + (int64_t)n == ino->size ? INT64_MAX : at + (int64_t)n;
+    for (size_t i = first; i < ino->pages_n && (int64_t)i < end / FS_PAGE; i++) {
         struct fs_page *pg = &ino->pages[i];
         if (!page_dirty(pg) && pg->cur != pg->dur) {
             if (pg->dur) {

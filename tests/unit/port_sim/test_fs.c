@@ -345,6 +345,25 @@ START_TEST(lost_write_shows_when_the_cache_is_dropped) {
 }
 END_TEST
 
+/* Where the cache hides that a sync failed, FORGET shows it, but only in pages that its range covers whole, or up to the file's end. */
+START_TEST(forget_spares_pages_covered_in_part) {
+    for (int64_t at = 0; at <= 2 * FS_PAGE; at += FS_PAGE / 2) {
+        begin(1);
+        fill('a', 2 * FS_PAGE + 100);
+        for (size_t i = 0; i < m.ino->pages_n; i++) {
+            m.ino->pages[i].dur_ver = m.ino->pages[i].cur_ver;     /* clean, and nowhere */
+        }
+        fs_sim_forget(m.ino, at, (size_t)(2 * FS_PAGE + 100 - at));
+        for (int64_t page = 0; page < 3; page++) {
+            uint8_t byte;
+            ck_assert_uint_eq(fs_sim_read(m.ino, page * FS_PAGE, &byte, 1), 1);
+            ck_assert_int_eq(byte, page * FS_PAGE >= at ? 0 : 'a');
+        }
+        end();
+    }
+}
+END_TEST
+
 START_TEST(space_counts_pages_and_comes_back) {
     begin(1);
     uint8_t bytes[3 * FS_PAGE] = {1};
@@ -366,5 +385,6 @@ END_TEST
 int main(void) {
     return run("fs_sim", TESTS(power_loss_keeps_what_a_sync_covered_and_any_part_of_the_rest, power_loss_with_cuts_invents_nothing,
                                what_follows_a_cut_is_lost_with_it, failed_sync_leaves_clean_pages_that_a_power_loss_takes,
-                               lost_write_shows_when_the_cache_is_dropped, space_counts_pages_and_comes_back), NULL);
+                               lost_write_shows_when_the_cache_is_dropped, forget_spares_pages_covered_in_part,
+                               space_counts_pages_and_comes_back), NULL);
 }
