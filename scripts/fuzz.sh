@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:?usage: fuzz.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(fuzz_message fuzz_frame fuzz_batch fuzz_zip)
+[ ${#targets[@]} -gt 0 ] || targets=(fuzz_message fuzz_frame fuzz_batch fuzz_zip fuzz_stream)
 corpus=tests/fuzz/corpus build=build/fuzz
 configure() {   # DIR OPTION...
     local dir=$1

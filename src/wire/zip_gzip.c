@@ -1,71 +1,66 @@
 /* gzip (RFC 1952) through zlib; several members in a row are one stream.
  *
- * Happy path: inflate into a growing buffer until the last member ends where the input ends.
- * Failure modes: LIMIT as soon as the output passes the ceiling, whatever the stream still
- * promises; CORRUPT on checksums and cut streams.
+ * Happy path: inflate into what the caller gives until the last member ends where the input ends.
+ * Failure modes: CORRUPT on checksums and cut streams.
  * Runs on: any. */
 #include <zlib.h>
 
 #include "base/mem.h"
 #include "zip_codec.h"
-#include "zip_out.h"
 
 #define GZIP_WINDOW_BITS (15 + 16)       /* 16: a gzip header, not a zlib one */
 #define GZIP_MEM_LEVEL 8
 
 static void *zip_alloc(void *u, unsigned items, unsigned size) {
-    (void)u;
-    return mem_alloc(MEM_ARENA, (size_t)items * size);
+    return zip_stream_alloc(u, (size_t)items * size);
 }
 
-static void zip_release(void *u, void *p) {
-    (void)u;
-    mem_free(p);
+static z_stream from_span(span in) {
+    return (z_stream){.zalloc = zip_alloc, .zfree = zip_stream_release, .next_in = (Bytef *)(uintptr_t)in.p, .avail_in = (unsigned)in.n};
 }
 
-static err inflate_all(z_stream *z, struct zip_out *o) {
-    for (;;) {
-        err e = zip_out_more(o);
-        if (e) {
-            return e;
+static err gzip_open(struct zip_stream *z) {
+    z_stream *s = mem_alloc(MEM_ARENA, sizeof *s);
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    *s = from_span(z->in);
+    if (inflateInit2(s, GZIP_WINDOW_BITS) != Z_OK) {
+        mem_free(s);
+        return ERR_NOMEM;
+    }
+    z->state = s;
+    return ERR_OK;
+}
+
+static err gzip_read(struct zip_stream *z, uint8_t *p, size_t n, size_t *ret_n) {
+    z_stream *s = z->state;
+    s->next_out = p;
+    s->avail_out = (unsigned)n;
+    while (s->avail_out > 0 && !z->ended) {
+        int rc = inflate(s, Z_NO_FLUSH);
+        if (rc == Z_STREAM_END && s->avail_in == 0) {
+            z->ended = true;
+        } else if (rc == Z_STREAM_END) {
+            rc = inflateReset(s);
         }
-        z->next_out = o->p + o->n;
-        z->avail_out = (unsigned)(o->cap - o->n);
-        int rc = inflate(z, Z_NO_FLUSH);
-        o->n = o->cap - z->avail_out;
-        if (rc == Z_STREAM_END && z->avail_in == 0) {
-            return ERR_OK;
-        }
-        if (rc == Z_STREAM_END) {
-            rc = inflateReset(z);
-        }
-        if (rc != Z_OK) {                        /* Z_BUF_ERROR: the input ended early */
+        if (rc != Z_OK && rc != Z_STREAM_END) {  /* Z_BUF_ERROR: the input ended early */
             return rc == Z_MEM_ERROR ? ERR_NOMEM : ERR_CORRUPT;
         }
     }
+    *ret_n = n - s->avail_out;
+    return ERR_OK;
 }
 
-err zip_gzip_unpack(span in, size_t max, struct arena *a, span *ret_out) {
-    z_stream z = {.zalloc = zip_alloc, .zfree = zip_release, .next_in = (Bytef *)(uintptr_t)in.p, .avail_in = (unsigned)in.n};
-    if (in.n > INT32_MAX || max >= INT32_MAX) {
-        return ERR_LIMIT;
-    }
-    if (inflateInit2(&z, GZIP_WINDOW_BITS) != Z_OK) {
-        return ERR_NOMEM;
-    }
-    struct zip_out o;
-    zip_out_init(&o, in.n, max);
-    err e = inflate_all(&z, &o);
-    inflateEnd(&z);
-    if (e) {
-        zip_out_done(&o);
-        return e;
-    }
-    return zip_out_take(&o, a, ret_out);
+static void gzip_close(struct zip_stream *z) {
+    inflateEnd(z->state);
+    mem_free(z->state);
 }
+
+const struct zip_codec zip_gzip_codec = {gzip_open, gzip_read, gzip_close};
 
 err zip_gzip_pack(span in, struct arena *a, span *ret_out) {
-    z_stream z = {.zalloc = zip_alloc, .zfree = zip_release, .next_in = (Bytef *)(uintptr_t)in.p, .avail_in = (unsigned)in.n};
+    z_stream z = from_span(in);
     if (in.n > INT32_MAX) {
         return ERR_LIMIT;
     }

@@ -1,6 +1,5 @@
-/* Where a codec that does not know its size beforehand puts its output: a buffer that grows up
- * to a ceiling, outside the arena, so that a bomb leaves nothing behind there. Private to the
- * room. */
+/* Where output goes whose size is not known beforehand: a buffer that grows up to a ceiling, outside
+ * the arena, so that a bomb leaves nothing behind there. Private to the room. */
 #pragma once
 
 #include "base/arena.h"

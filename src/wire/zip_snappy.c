@@ -1,14 +1,19 @@
 /* snappy, in its two dresses: one raw block (librdkafka), or the framing of xerial's Java library
  * (a 16-byte head, then blocks each behind its int32 length), which is what we write.
  *
- * Happy path: every block says its unpacked length up front, so the sizes are added up first, and
- * one allocation is exact.
+ * Happy path: every block says its unpacked length up front. All at once: the sizes are added up
+ * first, and one allocation is exact. As a stream: block by block, since a block is the smallest
+ * thing that the library unpacks.
  * Failure modes: a length that this many packed bytes cannot yield is CORRUPT before anything is
- * allocated (T55); a sum above the ceiling is LIMIT.
+ * allocated (T55); a sum above the ceiling is LIMIT, and so is, in a stream, a block above
+ * LIMIT_SNAPPY_BLOCK_BYTES.
  * Runs on: any. */
 #include <snappy-c.h>
+#include <string.h>
 
 #include "base/be.h"
+#include "base/limits.h"
+#include "base/mem.h"
 #include "zip_codec.h"
 
 #define SNAPPY_RATIO_MAX 32              /* three bytes say 64 at most; a little slack */
@@ -83,6 +88,86 @@ err zip_snappy_unpack(span in, size_t max, struct arena *a, span *ret_out) {
     *ret_out = span_of(p, at);
     return ERR_OK;
 }
+
+/* A stream's state: the block that is being handed out. */
+struct snappy_block {
+    uint8_t *p;
+    size_t at, n, cap;
+    bool xerial;
+};
+
+static err snappy_open(struct zip_stream *z) {
+    struct snappy_block *b = mem_zalloc(MEM_ARENA, sizeof *b);
+    if (!b) {
+        return ERR_NOMEM;
+    }
+    b->xerial = is_xerial(z->in);
+    if (b->xerial) {
+        z->in = span_of(z->in.p + XERIAL_HEAD_BYTES, z->in.n - XERIAL_HEAD_BYTES);
+    }
+    z->state = b;
+    return ERR_OK;
+}
+
+static bool block_grow(struct snappy_block *b, size_t n) {
+    if (b->p && n <= b->cap) {
+        return true;
+    }
+    mem_free(b->p);
+    b->p = mem_alloc(MEM_ARENA, n);
+    b->cap = b->p ? n : 0;
+    return b->p != NULL;
+}
+
+/* Unpack the next block, or note the end. */
+static err block_next(struct zip_stream *z, struct snappy_block *b) {
+    if (z->in.n == 0) {
+        z->ended = true;
+        return ERR_OK;
+    }
+    span packed;
+    size_t n;
+    if (!next_block(&z->in, b->xerial, &packed) || !claimed_bytes(packed, &n)) {
+        return ERR_CORRUPT;
+    }
+    if (n > z->max || n > LIMIT_SNAPPY_BLOCK_BYTES) {
+        return ERR_LIMIT;
+    }
+    if (!block_grow(b, n)) {
+        return ERR_NOMEM;
+    }
+    b->at = 0;
+    b->n = n;
+    return snappy_uncompress((const char *)packed.p, packed.n, (char *)b->p, &b->n) == SNAPPY_OK ? ERR_OK : ERR_CORRUPT;
+}
+
+static err snappy_read(struct zip_stream *z, uint8_t *p, size_t n, size_t *ret_n) {
+    struct snappy_block *b = z->state;
+    size_t done = 0;
+    while (done < n && !z->ended) {
+        size_t take = b->n - b->at < n - done ? b->n - b->at : n - done;
+        if (take > 0) {
+            memcpy(p + done, b->p + b->at, take);
+            b->at += take;
+            done += take;
+        } else {
+            err e = block_next(z, b);
+            if (e) {
+                return e;
+            }
+        }
+    }
+    *ret_n = done;
+    return ERR_OK;
+}
+
+static void snappy_close(struct zip_stream *z) {
+    struct snappy_block *b = z->state;
+    mem_free(b->p);
+    mem_free(b);
+}
+
+const struct zip_codec zip_snappy_codec = {snappy_open, snappy_read, snappy_close};
 
 err zip_snappy_pack(span in, struct arena *a, span *ret_out) {
     size_t blocks = in.n / XERIAL_BLOCK_BYTES + 1;

@@ -1,15 +1,16 @@
 /* zstd; several frames in a row are one stream.
  *
- * Happy path: decompress into a growing buffer until the last frame ends where the input ends.
+ * Happy path: decompress into what the caller gives until the last frame ends where the input ends.
+ * The library keeps the frame's window.
  * Failure modes: a frame that wants a window above 2^LIMIT_ZSTD_WINDOW_LOG bytes is LIMIT before
- * that memory is taken (T55), and so is output above the ceiling; CORRUPT on the rest.
+ * that memory is taken (T55); CORRUPT on the rest.
  * Runs on: any. */
+#define ZSTD_STATIC_LINKING_ONLY         /* our allocator: exported, if not for ever the same */
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include "base/limits.h"
 #include "zip_codec.h"
-#include "zip_out.h"
 
 #define ZSTD_LEVEL 3
 
@@ -24,44 +25,40 @@ static err error_of(size_t rc) {
     }
 }
 
-static err decode_all(ZSTD_DCtx *d, span in, struct zip_out *o) {
-    ZSTD_inBuffer from = {in.p, in.n, 0};
-    size_t more = 1;                             /* 0 at the end of a frame */
-    while (more != 0 || from.pos < from.size) {
-        err e = zip_out_more(o);
-        if (e) {
-            return e;
-        }
-        size_t was = from.pos;
-        ZSTD_outBuffer to = {o->p, o->cap, o->n};
-        more = ZSTD_decompressStream(d, &to, &from);
-        if (ZSTD_isError(more)) {
-            return error_of(more);
-        }
-        if (more != 0 && from.pos == was && to.pos == o->n) {      /* the input ended early */
-            return ERR_CORRUPT;
-        }
-        o->n = to.pos;
+static void zstd_close(struct zip_stream *z) {
+    (void)ZSTD_freeDCtx(z->state);               /* always 0 */
+}
+
+static err zstd_open(struct zip_stream *z) {
+    ZSTD_customMem mem = {.customAlloc = zip_stream_alloc, .customFree = zip_stream_release};
+    z->state = ZSTD_createDCtx_advanced(mem);
+    if (!z->state || ZSTD_isError(ZSTD_DCtx_setParameter(z->state, ZSTD_d_windowLogMax, LIMIT_ZSTD_WINDOW_LOG))) {
+        zstd_close(z);
+        return ERR_NOMEM;
     }
     return ERR_OK;
 }
 
-err zip_zstd_unpack(span in, size_t max, struct arena *a, span *ret_out) {
-    ZSTD_DCtx *d = ZSTD_createDCtx();
-    if (!d || ZSTD_isError(ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, LIMIT_ZSTD_WINDOW_LOG))) {
-        (void)ZSTD_freeDCtx(d);                  /* always 0 */
-        return ERR_NOMEM;
+static err zstd_read(struct zip_stream *z, uint8_t *p, size_t n, size_t *ret_n) {
+    ZSTD_outBuffer to = {p, n, 0};
+    while (to.pos < to.size && !z->ended) {
+        ZSTD_inBuffer from = {z->in.p, z->in.n, 0};
+        size_t was = to.pos;
+        size_t more = ZSTD_decompressStream(z->state, &to, &from);       /* 0 at the end of a frame */
+        if (ZSTD_isError(more)) {
+            return error_of(more);
+        }
+        if (more != 0 && from.pos == 0 && to.pos == was) {       /* the input ended early */
+            return ERR_CORRUPT;
+        }
+        z->in = span_of(z->in.p + from.pos, z->in.n - from.pos);
+        z->ended = more == 0 && z->in.n == 0;
     }
-    struct zip_out o;
-    zip_out_init(&o, in.n, max);
-    err e = decode_all(d, in, &o);
-    (void)ZSTD_freeDCtx(d);                      /* always 0 */
-    if (e) {
-        zip_out_done(&o);
-        return e;
-    }
-    return zip_out_take(&o, a, ret_out);
+    *ret_n = to.pos;
+    return ERR_OK;
 }
+
+const struct zip_codec zip_zstd_codec = {zstd_open, zstd_read, zstd_close};
 
 err zip_zstd_pack(span in, struct arena *a, span *ret_out) {
     size_t bound = ZSTD_compressBound(in.n);

@@ -54,7 +54,7 @@ def messages(golden):
 
 
 def batches(golden):
-    batch, packed = [], []
+    batch, packed, stream = [], [], []
     for name in sorted(os.listdir(golden)):
         if re.fullmatch(r"batch_\w+\.bin", name):
             b = next(bodies(os.path.join(golden, name)))
@@ -62,14 +62,15 @@ def batches(golden):
             codec = b[22] & 7
             if codec:
                 packed.append(bytes([codec - 1]) + b[61:])
-    return batch, packed
+                stream.append(bytes([codec - 1, min(struct.unpack(">i", b[57:61])[0] - 1, 7)]) + b[61:])
+    return batch, packed, stream
 
 
 def main():
     golden, out = sys.argv[1:]
     message, frame = messages(golden)
-    batch, packed = batches(golden)
-    for name, inputs in (("message", message), ("frame", frame), ("batch", batch), ("zip", packed)):
+    batch, packed, stream = batches(golden)
+    for name, inputs in (("message", message), ("frame", frame), ("batch", batch), ("zip", packed), ("stream", stream)):
         write(os.path.join(out, f"seed_{name}.bin"), inputs)
         print(f"seed_{name}: {len(inputs)} inputs")
 

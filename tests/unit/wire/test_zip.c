@@ -3,22 +3,15 @@
  * libraries themselves; lying lengths made by hand; the process's peak memory is watched. */
 #include "wire/zip.h"
 
-#include <lz4frame.h>
-#include <snappy-c.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <zlib.h>
-#include <zstd.h>
 
-#include "base/be.h"
-#include "base/limits.h"
 #include "base/mem.h"
 #include "base/prng.h"
 #include "base/run.h"
+#include "bomb.h"
 
-#define BOMB_BYTES ((size_t)256 << 20)           /* what a bomb holds; the ceiling is a quarter of it */
 #define CEILING ((size_t)LIMIT_UNZIP_BYTES_MIN)
-#define PIECE ((size_t)1 << 20)
 #define CODECS (CODEC_ZSTD + 1)
 #define BYTES(...) ((span){(const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})})
 
@@ -76,73 +69,6 @@ END_TEST
 
 /* ---- bombs */
 
-struct sink {
-    uint8_t *p;
-    size_t n, cap;
-};
-
-static void room(struct sink *s, size_t n) {
-    while (s->cap - s->n < n) {
-        s->cap = s->cap ? s->cap * 2 : PIECE;
-        s->p = realloc(s->p, s->cap);
-    }
-}
-
-static void bomb_gzip(struct sink *s, const uint8_t *zeros) {
-    z_stream z = {0};
-    ck_assert_int_eq(deflateInit2(&z, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY), Z_OK);
-    for (size_t done = 0; done <= BOMB_BYTES; done += PIECE) {
-        room(s, PIECE);
-        z.next_in = (Bytef *)(uintptr_t)zeros;
-        z.avail_in = done < BOMB_BYTES ? PIECE : 0;
-        z.next_out = s->p + s->n;
-        z.avail_out = PIECE;
-        deflate(&z, done < BOMB_BYTES ? Z_NO_FLUSH : Z_FINISH);
-        s->n += PIECE - z.avail_out;
-    }
-    deflateEnd(&z);
-}
-
-static void bomb_zstd(struct sink *s, const uint8_t *zeros) {
-    ZSTD_CCtx *c = ZSTD_createCCtx();
-    for (size_t done = 0; done <= BOMB_BYTES; done += PIECE) {
-        room(s, PIECE);
-        ZSTD_inBuffer in = {zeros, done < BOMB_BYTES ? PIECE : 0, 0};
-        ZSTD_outBuffer out = {s->p, s->cap, s->n};
-        ck_assert(!ZSTD_isError(ZSTD_compressStream2(c, &out, &in, done < BOMB_BYTES ? ZSTD_e_continue : ZSTD_e_end)));
-        s->n = out.pos;
-    }
-    ZSTD_freeCCtx(c);
-}
-
-static void bomb_lz4(struct sink *s, const uint8_t *zeros) {
-    LZ4F_cctx *c;
-    LZ4F_createCompressionContext(&c, LZ4F_VERSION);
-    room(s, PIECE);
-    s->n = LZ4F_compressBegin(c, s->p, s->cap, NULL);
-    for (size_t done = 0; done < BOMB_BYTES; done += PIECE) {
-        room(s, LZ4F_compressBound(PIECE, NULL));
-        s->n += LZ4F_compressUpdate(c, s->p + s->n, s->cap - s->n, zeros, PIECE, NULL);
-    }
-    room(s, PIECE);
-    s->n += LZ4F_compressEnd(c, s->p + s->n, s->cap - s->n, NULL);
-    LZ4F_freeCompressionContext(c);
-}
-
-/* Honest blocks of 1 MiB in the framing of xerial: each allowed, their sum not. */
-static void bomb_snappy(struct sink *s, const uint8_t *zeros) {
-    room(s, 2 * PIECE);
-    memcpy(s->p, "\x82SNAPPY\0\0\0\0\1\0\0\0\1", 16);
-    s->n = 16;
-    for (size_t done = 0; done < BOMB_BYTES; done += PIECE) {
-        room(s, 2 * PIECE);
-        size_t n = s->cap - s->n - 4;
-        ck_assert_int_eq(snappy_compress((const char *)zeros, PIECE, (char *)s->p + s->n + 4, &n), SNAPPY_OK);
-        be32_put(s->p + s->n, (uint32_t)n);
-        s->n += 4 + n;
-    }
-}
-
 static size_t peak_bytes(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
@@ -150,12 +76,7 @@ static size_t peak_bytes(void) {
 }
 
 START_TEST(T55_bombs_cost_their_ceiling_at_most) {
-    static void (*const makers[CODECS])(struct sink *, const uint8_t *) = {NULL, bomb_gzip, bomb_snappy, bomb_lz4, bomb_zstd};
-    uint8_t *zeros = calloc(1, PIECE);
-    struct sink bomb = {0};
-    makers[_i](&bomb, zeros);
-    free(zeros);
-    ck_assert_uint_lt(bomb.n * 15, BOMB_BYTES);
+    struct sink bomb = bomb_make((enum batch_codec)_i);
     size_t live = mem_live_all(), peak = peak_bytes(), total = arena.total;
     span out = SPAN_LIT("untouched");
     ck_assert_int_eq(zip_unpack((enum batch_codec)_i, span_of(bomb.p, bomb.n), CEILING, &arena, &out), ERR_LIMIT);

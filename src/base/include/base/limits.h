@@ -29,6 +29,8 @@
 #define LIMIT_PRODUCERS_PER_PARTITION 100000
 #define LIMIT_UNZIP_BYTES_MIN (64 << 20)          /* unpacked bytes of one batch: max(this, 10 x max.message.bytes) */
 #define LIMIT_ZSTD_WINDOW_LOG 23
+#define LIMIT_SNAPPY_BLOCK_BYTES (16 << 20)       /* one unpacked block of a batch that is looked through piece by piece */
+#define LIMIT_RECORD_ERRORS 1000                  /* records listed as bad in one Produce answer */
 #define LIMIT_TAGS 1024                           /* tagged fields in one section */
 #define LIMIT_INBOX_PER_TURN 4096                 /* asks taken per turn */
 #define LIMIT_TIMERS_PER_TURN 4096
