@@ -153,9 +153,9 @@ def fails_anywhere(c):
             load.wait_acks(150, 1.5)
             status = broker.process.poll()
             assert status in (None, EXIT_STORAGE), f"exit {status}"
-            struck += len(disk.strikes()) > 0
             (broker.kill9 if status is not None or rng.random() < 0.7 else broker.stop)()
             load.join()
+            struck += len(disk.strikes()) > 0
             never_synced_again(disk)
             disk.cut_power(rng, rng.choice(ledger.MOODS))
             disk.disarm()
