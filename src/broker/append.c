@@ -50,7 +50,7 @@ static void append_park(struct part *pt, struct append_ask *a, off64 below) {
     }
     list_insert_after(at, &a->wait);
     if (a->acks == -1) {
-        shard_timer(pt->sh, &a->timer, pt->sh->now + a->timeout);
+        shard_timer(pt->sh, &a->timer, a->due);
     }
 }
 
@@ -120,20 +120,28 @@ static void append_judge(struct ask *ask) {
     append_queue(pt, a);
 }
 
-/* Too much unsynced: the ask waits unjudged, and with it its admission, so that producers are soon not read (D6 d). All of them, to keep their order. */
+/* Too much unsynced: the ask waits unjudged, and with it its admission, so that producers are soon not read (D6 d). All of them, to keep their order. One whose time
+ * is over before it was judged is never appended (T50). */
 static void append_run(struct ask *ask) {
     struct shard *sh = ask->owner;
-    if (store_is_full(sh->store) || !list_empty(&sh->full)) {
-        mark("append.held");
-        list_push_back(&sh->full, &list_entry(ask, struct append_ask, ask)->wait);
+    struct append_ask *a = list_entry(ask, struct append_ask, ask);
+    a->due = sh->now + a->timeout;
+    if (!store_is_full(sh->store) && list_empty(&sh->full)) {
+        append_judge(ask);
         return;
     }
-    append_judge(ask);
+    mark("append.held");
+    list_push_back(&sh->full, &a->wait);
+    if (a->acks == -1) {
+        shard_timer(sh, &a->timer, a->due);
+    }
 }
 
 void append_resume(struct shard *sh) {
     while (!list_empty(&sh->full) && !store_is_full(sh->store)) {
-        append_judge(&list_entry(list_pop_front(&sh->full), struct append_ask, wait)->ask);
+        struct append_ask *a = list_entry(list_pop_front(&sh->full), struct append_ask, wait);
+        wheel_cancel(&sh->wheel, &a->timer);
+        append_judge(&a->ask);
         shard_again(sh);                           /* step 3 is due for it */
     }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "base/crc.h"
 #include "base/limits.h"
 #include "base/mark.h"
 #include "broker/read.h"
@@ -59,7 +60,8 @@ static void fetch_fill(struct k_fetch_resp_topic_part *to, const struct read_par
 static bool fetch_records(struct fetch_work *w, struct fetch_part *fp, size_t *left, bool *first) {
     struct read_part *p = &fp->ask->parts[fp->at];
     fetch_fill(fp->resp, p);
-    if (p->err != ERR_OK || p->bytes == 0 || (!*first && p->bytes > *left)) {
+    bool too_much = p->bytes > *left || p->bytes > p->bytes_max;   /* each owner read its first batch whole; one of them is the answer's first */
+    if (p->err != ERR_OK || p->bytes == 0 || (!*first && too_much)) {
         return true;
     }
     struct chain *c = rq_array(w->rq, 1, sizeof(*c));
@@ -261,14 +263,14 @@ static void fetch_part_init(struct fetch_work *w, struct fetch_part *fp, const s
 
 /* S7.20: a partition listed twice: the last entry wins. An open-addressed set over (topic, partition), filled from the end. */
 struct fetch_seen {
-    const void *topic;
+    span topic;                        /* name or id, as the version asks; null: free */
     int32_t partition;
 };
 
-static bool fetch_seen_add(struct fetch_seen *set, size_t mask, const void *topic, size_t topic_key, int32_t partition) {
-    size_t i = (topic_key * 0x9e3779b97f4a7c15u + (uint32_t)partition * 0x85ebca6bu) & mask;
-    while (set[i].topic != NULL) {
-        if (set[i].topic == topic && set[i].partition == partition) {
+static bool fetch_seen_add(struct fetch_seen *set, size_t mask, span topic, uint32_t topic_hash, int32_t partition) {
+    size_t i = (topic_hash * 0x9e3779b97f4a7c15u + (uint32_t)partition * 0x85ebca6bu) & mask;
+    while (set[i].topic.p != NULL) {
+        if (set[i].partition == partition && span_eq(set[i].topic, topic)) {
             return false;
         }
         i = (i + 1) & mask;
@@ -297,9 +299,11 @@ static bool fetch_topic(struct fetch_work *w, const struct k_fetch_req_topic *fr
     if (to->partitions == NULL || (rq->version < 13 && span_is_null(to->topic))) {
         return false;
     }
+    span key = rq->version >= 13 ? span_of(from->topic_id.b, sizeof(from->topic_id.b)) : from->topic;
+    uint32_t hash = crc32c(key.p, key.n);
     for (size_t i = n; i-- > 0;) {
         const struct k_fetch_req_topic_part *fp = &from->partitions[i];
-        if (t != NULL && !fetch_seen_add(set, mask, t, (size_t)be64_get(t->id.b), fp->partition)) {
+        if (!fetch_seen_add(set, mask, key, hash, fp->partition)) {
             continue;
         }
         struct fetch_part *p = &w->parts[w->parts_n++];

@@ -23,6 +23,7 @@ struct append_ask {
     struct list wait;
     struct timer timer;
     off64 wait_below;
+    ms due;                            /* of acks=-1, from its arrival at the owner */
     void *u;                           /* caller's */
 };
 
