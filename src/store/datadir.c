@@ -46,6 +46,7 @@ struct datadir {
     bool clean;
     uint64_t generation;           /* highest seen */
     bool has_state;                /* a metadata log or marks exist: this is no new directory */
+    bool settled;                  /* nothing that is seen can be lost to a power cut: the last run said so, or this one made it */
     char *why;                     /* during datadir_open */
     size_t why_cap;
 };
@@ -322,6 +323,7 @@ static err read_marks(struct datadir *dd, const struct disk_entry *names, size_t
         dd->generation = rd.generation > dd->generation ? rd.generation : dd->generation;
     }
     dd->clean = any ? clean_generation > open_generation : !dd->has_state;
+    dd->settled = dd->settled || (any && dd->clean);
     return ERR_OK;
 }
 
@@ -391,6 +393,7 @@ static err open_it(struct datadir *dd, int32_t node_id, uuid fresh) {
     e = list_root(dd);
     if (e == ERR_OK && !datadir_has_dir(dd, NAMES_META_DIR)) {
         e = check_strangers(dd);
+        dd->settled = true;
     }
     return e == ERR_OK ? look_into_meta(dd, node_id, fresh) : e;
 }
@@ -461,7 +464,7 @@ int32_t datadir_mark_shard(const struct datadir *dd, const struct datadir_mark *
 }
 
 err datadir_settle(struct datadir *dd) {
-    return dd->clean ? ERR_OK : call_path(dd->disk, DISK_SYNCFS, NULL, NULL);
+    return dd->settled ? ERR_OK : call_path(dd->disk, DISK_SYNCFS, NULL, NULL);
 }
 
 err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_name), void *u, void (*on)(void *u, const char *dir_name)) {

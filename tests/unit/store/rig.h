@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/be.h"
+#include "base/crc.h"
 #include "base/log.h"
 #include "base/mark.h"
 #include "base/mem.h"

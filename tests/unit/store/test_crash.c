@@ -1,7 +1,6 @@
 /* Goal: a power cut or kill at any disk operation loses nothing that was acknowledged, also when it comes again during recovery (T2, T3, T4). Method: a script of
  * appends over three logs, with rolls, checkpoints and a clean restart, is run once to count its disk operations, then once for each of them with a crash
  * right there. What an unsynced write, file or name leaves behind is drawn from the seed; each run draws anew. */
-#include "base/crc.h"
 #include "rig.h"
 
 static void small(struct rig *r) {

@@ -1,6 +1,5 @@
 /* Goal: what a troublesome disk does to a store: syncs that hang or fail, writes that fail or do not fit, bytes that land elsewhere, rot. Method: the simulated disk's
  * faults, one at each place of a script; the twin and what was acknowledged judge. */
-#include "base/crc.h"
 #include "rig.h"
 
 static off64 acked_of(struct rig_log *l) {

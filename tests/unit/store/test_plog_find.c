@@ -1,6 +1,5 @@
 /* Goal: offsets by time are the first record whose own timestamp qualifies, wherever it lies (S8.3, S8.6, S8.7, BR-010, BR-011). Method: known timestamps in known batches,
  * asked hot and cold, with every codec; then random timestamps against a walk over the twin. */
-#include "base/crc.h"
 #include "rig.h"
 
 /* One batch of n records with these timestamps. */

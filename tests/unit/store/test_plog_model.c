@@ -1,6 +1,5 @@
 /* Goal: whatever is done to logs, they equal an array of batches (plog model test). Method: random appends, syncs, hot and cold reads, rolls, clean restarts,
  * kill -9 and power cuts, drawn from a seed; after each restart everything acknowledged is there, nothing else, byte for byte (I1, I2, I4, I16). */
-#include "base/crc.h"
 #include "rig.h"
 
 static void shrink(struct rig *r) {

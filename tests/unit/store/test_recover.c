@@ -1,6 +1,5 @@
 /* Goal: recovery tells a torn tail from damage, rebuilds side files, and never takes away what lies below the durable mark (T8–T11). Method: a small log on the simulated
  * disk, damaged at rest in every possible way; then a start. */
-#include "base/crc.h"
 #include "rig.h"
 
 #define LOG0 "t-0/00000000000000000000.log"
