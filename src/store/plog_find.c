@@ -3,16 +3,19 @@
  * Happy path: segments in order; one whose largest timestamp is too small is skipped. In the first other one the time index tells up to which offset
  * everything is older; from there batches are read (from memory or the disk), and those whose header allows it are unpacked and walked. Timestamps need not
  * be in order: the walk goes on until a record qualifies. For the largest timestamp the segment's own bookkeeping names the batch.
- * Failure modes: a batch that cannot be unpacked counts as "no such record" (DESIGN 3, validation); a bad read ends the search with its err. Nothing
- * at or above `below` is ever answered.
+ * Failure modes: a batch that turns out to be nonsense, or too large, holds "no such record" from there on (DESIGN 3, validation); a bad read ends the
+ * search with its err. Batches whose headers promise what they do not hold are unpacked for nothing: after so many bytes of that the shard serves others
+ * before the search goes on (T55). Nothing at or above `below` is ever answered.
  * Runs on: owner shard. */
 #include "base/be.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "store_in.h"
-#include "wire/record.h"
+#include "wire/record_scan.h"
+#include "wire/zip.h"
 
 #define READ_BYTES (256 << 10)
+#define UNPACK_BYTES LIMIT_UNZIP_BYTES_MIN     /* unpacked at one go, and a batch more */
 
 enum phase { PHASE_SEGMENTS, PHASE_SCAN, PHASE_HEADS };
 
@@ -22,6 +25,7 @@ struct plog_find_work {
     off64 at;                      /* where to look next */
     off64 end;                     /* PHASE_SCAN: where this segment ends */
     bool ready;                    /* cold_need was served for the segment at `at` */
+    size_t unpacked;               /* bytes since the shard last served others */
     /* the largest timestamp so far, and the last offset of its batch */
     ms max_ts;
     off64 max_ts_offset;
@@ -47,20 +51,20 @@ static void finish(struct plog_find_work *w, err e) {
 
 /* ---- inside a batch ---- */
 
-/* The first record of the batch that qualifies; false when none does or the batch cannot be read. */
+/* The first record of the batch that qualifies; false when none does or the batch cannot be read so far. */
 static bool look_inside(struct plog_find_work *w, span batch, ms ts) {
     struct plog_find *f = w->f;
-    struct arena a;
-    struct record_walk rw;
-    struct record r;
+    struct record_scan s;
+    struct record_seen r;
     bool found = false;
-    arena_init(&a, NULL, LIMIT_UNZIP_BYTES_MIN + (1 << 20));
-    if (record_walk_init(&rw, batch, &a, LIMIT_UNZIP_BYTES_MIN) == ERR_OK) {
-        while (!found && record_walk_next(&rw, &r)) {
-            found = r.ts_ms >= ts && r.offset >= f->lg->start;
-        }
+    if (record_scan_init(&s, batch, zip_bytes_max(batch.n)) != ERR_OK) {
+        return false;
     }
-    arena_done(&a);
+    while (!found && record_scan_next(&s, &r)) {
+        found = r.ts_ms >= ts && r.offset >= f->lg->start;
+    }
+    w->unpacked += s.z.out;
+    record_scan_done(&s);
     if (found) {
         f->found = r.offset < f->below;
         f->offset = r.offset;
@@ -69,7 +73,11 @@ static bool look_inside(struct plog_find_work *w, span batch, ms ts) {
     return found;
 }
 
-/* Look through the batches that were read; true when the search is over. */
+static off64 batch_end(const uint8_t *p) {
+    return (off64)be64_get(p) + (int32_t)be32_get(p + 23) + 1;
+}
+
+/* Look through the batches that were read; true when the search is over, else it goes on at w->at. */
 static bool look_through(struct plog_find_work *w, const struct plog_got *got) {
     ms ts = w->f->ts == PLOG_MAX_TS ? w->max_ts : w->f->ts;
     for (uint32_t i = 0; i < got->n; i++) {
@@ -81,13 +89,18 @@ static bool look_through(struct plog_find_work *w, const struct plog_got *got) {
             if (w->phase == PHASE_HEADS) {
                 if (max > w->max_ts) {
                     w->max_ts = max;
-                    w->max_ts_offset = (off64)be64_get(p) + (int32_t)be32_get(p + 23);
+                    w->max_ts_offset = batch_end(p) - 1;
                 }
             } else if (max >= ts && look_inside(w, span_of(p, bytes), ts)) {
                 return true;
             }
+            if (w->unpacked >= UNPACK_BYTES) {
+                w->at = batch_end(p);
+                return false;
+            }
         }
     }
+    w->at = got->n > 0 ? got->next : w->end;       /* nothing: no more below `below` */
     return false;
 }
 
@@ -97,11 +110,6 @@ static void on_cold(struct plog_cold *c) {
     struct plog_find_work *w = c->u;
     err e = c->err;
     bool over = e == ERR_OK && look_through(w, &c->got);
-    if (e == ERR_OK && c->got.n == 0) {
-        w->at = w->end;            /* nothing more below `below` */
-    } else {
-        w->at = c->got.next;
-    }
     plog_got_done(&c->got);
     if (e != ERR_OK || over) {
         finish(w, e);
@@ -110,15 +118,17 @@ static void on_cold(struct plog_cold *c) {
     }
 }
 
-/* Reads at w->at; true when the answer came at once and the search goes on, false when it is over or under way. */
+/* Reads at w->at; true when the answer came at once and the search goes on, false when it is over or under way. What is in memory is read from the
+ * disk like the rest once enough was unpacked: the answer then comes with a later turn. */
 static bool read_on(struct plog_find_work *w) {
     struct plog *lg = w->f->lg;
     off64 below = w->end < w->f->below ? w->end : w->f->below;
     struct plog_want want = {.from = w->at, .below = below, .bytes_max = READ_BYTES, .min_one = true};
     struct plog_got got;
     plog_got_init(&got);
-    err e = plog_read(lg, &want, &got);
+    err e = w->unpacked < UNPACK_BYTES ? plog_read(lg, &want, &got) : ERR_COLD;
     if (e == ERR_COLD) {
+        w->unpacked = 0;
         w->cold.want = want;
         w->cold.done = on_cold;
         w->cold.u = w;
@@ -126,7 +136,6 @@ static bool read_on(struct plog_find_work *w) {
         return false;
     }
     bool over = e == ERR_OK && look_through(w, &got);
-    w->at = got.n > 0 ? got.next : w->end;
     plog_got_done(&got);
     if (e != ERR_OK || over) {
         finish(w, e);

@@ -10,6 +10,8 @@ struct stamped {
     size_t n;
     enum batch_codec codec;
     bool append_time;
+    size_t big;                    /* zeros in the first record's value; 0: the usual value */
+    ms max_ts;                     /* what the header says instead of the truth; 0: the truth */
 };
 
 static void append_stamped_now(void *u) {
@@ -19,12 +21,13 @@ static void append_stamped_now(void *u) {
     struct record_build b;
     struct batch_head h;
     span batch;
-    arena_init(&a, NULL, 64 << 20);
+    arena_init(&a, NULL, (64 << 20) + 4 * q->big);
     plog_ends(q->l->lg, &e);
     record_build_init(&b, &a, q->codec);
     b.producer_id = -1;
     for (size_t i = 0; i < q->n; i++) {
-        record_build_add(&b, q->ts[i], SPAN_NULL, SPAN_LIT("value value value value"), NULL, 0);
+        span big = span_of(i == 0 && q->big > 0 ? arena_zalloc(&a, q->big) : NULL, q->big);
+        record_build_add(&b, q->ts[i], SPAN_NULL, big.p ? big : SPAN_LIT("value value value value"), NULL, 0);
     }
     ck_assert_int_eq(record_build_finish(&b, &batch), ERR_OK);
     ck_assert_int_eq(plog_reserve(q->l->lg, batch.n), ERR_OK);
@@ -33,6 +36,9 @@ static void append_stamped_now(void *u) {
     batch_stamp(ck->data, e.next, 0);
     if (q->append_time) {
         batch_stamp_append_time(ck->data, batch.n, q->ts[0]);
+    }
+    if (q->max_ts > 0) {
+        batch_stamp_max_ts(ck->data, batch.n, q->max_ts);
     }
     ck_assert_int_eq(batch_head_get(span_of(ck->data, batch.n), &h), ERR_OK);
     rig_twin_add(q->l, span_of(ck->data, batch.n), batch_last_offset(&h) + 1);
@@ -169,6 +175,43 @@ START_TEST(s5_12_log_append_time) {
 }
 END_TEST
 
+static void on_budget(void *u) {
+    mem_budget(*(const size_t *)u);
+}
+
+/* Bombs of 60 MiB whose headers promise what they do not hold, then a batch of 40 MiB that holds it behind a large record: found, in little memory, and
+ * with turns for others in between, although all of it lies in memory packed. */
+static void find_behind_bombs(enum batch_codec codec, bool cold) {
+    static const ms low[] = {7}, two[] = {8, 1000};
+    struct rig r;
+    struct rig_log *l = begin(&r, cold);
+    struct stamped bomb = {.r = &r, .l = l, .ts = low, .n = 1, .codec = codec, .big = 60 << 20, .max_ts = 1000};
+    struct stamped honest = {.r = &r, .l = l, .ts = two, .n = 2, .codec = codec, .big = 40 << 20};
+    for (int i = 0; i < 3; i++) {
+        ck_assert(world_node_call(r.n, 0, append_stamped_now, &bomb));
+    }
+    ck_assert(world_node_call(r.n, 0, append_stamped_now, &honest));
+    rig_settle(&r);
+    struct store_stats before, after;
+    store_stats_get(r.st, &before);
+    size_t budget = 24 << 20;
+    ck_assert(world_node_call(r.n, 0, on_budget, &budget));
+    expect(&r, l, 1, 0, 7);
+    expect(&r, l, 500, 4, 1000);
+    expect(&r, l, 1001, -1, -1);
+    store_stats_get(r.st, &after);
+    ck_assert_uint_ge(after.cold_reads - before.cold_reads, 1);
+    rig_done(&r);
+}
+
+START_TEST(t55_bombs_are_looked_through_in_little_memory) {
+    for (enum batch_codec codec = CODEC_GZIP; codec <= CODEC_ZSTD; codec++) {
+        find_behind_bombs(codec, false);
+    }
+    find_behind_bombs(CODEC_ZSTD, true);
+}
+END_TEST
+
 /* What the twin says. */
 static off64 twin_find(const struct rig_log *l, ms ts, ms *ret_ts) {
     ms max = -1;
@@ -267,5 +310,5 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("plog_find", br010_in_one_batch_and_in_four_all_codecs, br010_shuffled, br011_none_and_empty, s8_6_readable_end, s5_12_log_append_time,
-                   s8_6_model, s8_7_old_offsets);
+                   t55_bombs_are_looked_through_in_little_memory, s8_6_model, s8_7_old_offsets);
 }

@@ -106,7 +106,7 @@ struct plog_cold {
 void plog_cold_read(struct plog *lg, struct plog_cold *c);
 
 /* S8.3, S8.6: first record, by offset, whose timestamp is >= ts (ts >= 0), or the first one carrying the largest timestamp (ts == PLOG_MAX_TS);
- * looks inside batches, unpacking at most LIMIT_UNZIP_BYTES_MIN. found=false: nothing below `below`. */
+ * looks inside batches, unpacking at most zip_bytes_max of each, in little memory. found=false: nothing below `below`. */
 #define PLOG_MAX_TS (-3)
 struct plog_find {
     struct plog *lg;
