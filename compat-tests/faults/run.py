@@ -14,7 +14,7 @@ import time
 from raw import harness
 from raw.broker import COMPAT
 
-BOX_S = 60                                           # one test; a longer one says so with box()
+BOX_S = 120                                          # one test; a longer one says so with box()
 FULL_FACTOR = 10
 options = None
 
@@ -39,8 +39,22 @@ def load():
             importlib.import_module(f"faults.tests.{file[:-3]}")
 
 
+def telling(function):
+    """A failure shows the end of the broker's log, also of one that lives."""
+    def told(c):
+        try:
+            function(c)
+        except harness.Skip:
+            raise
+        except Exception as e:
+            log = c.current.log_text()[-2500:] if c.current and os.path.exists(c.current.log_path) else ""
+            raise AssertionError(f"seed {options.seed}: {type(e).__name__} {e}\n--- the broker's log ends\n{log}") from e
+    return told
+
+
 def run(result):
     for t in harness.selected(options):
+        t.function = telling(t.function)
         signal.alarm(BOX_S * (FULL_FACTOR if options.full else 1))
         try:
             harness.run_one(t, options, result)

@@ -5,7 +5,7 @@
  * contents, sizes cut, syncs begun and ended. From it ledger.py plays a power cut: what no sync covered is lost, torn or kept, as a seed says.
  * Failure modes: a ledger that cannot be written ends the process with 99, for a test that believes in it must not pass.
  * One mutex orders calls and ledger alike; only syncs, reads and delays run outside of it, so that lanes still do not wait for each other.
- * A call by SIGKILL between the kernel and the ledger is not in it: ledger.py compares with the real files after each kill.
+ * A call cut off by SIGKILL between the kernel and the ledger is not in it: ledger.py compares with the real files after each kill.
  * Runs on: whatever thread calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,8 +33,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char root[PATH_CAP];
 static size_t root_n;
 
-/* The next definition of a function: libc's, or a sanitizer's. */
-#define REAL(name) ((__typeof__(&name))real(#name))
+/* The next definition of a function: libc's, or a sanitizer's. Looked up once. */
+#define REAL(name)                                                          \
+    (*({                                                                    \
+        static __typeof__(&name) found;                                     \
+        found = found ? found : (__typeof__(&name))real(#name);             \
+        found;                                                              \
+    }))
 
 static void *real(const char *name) {
     void *f = dlsym(RTLD_NEXT, name);
@@ -44,7 +49,8 @@ static void *real(const char *name) {
     return f;
 }
 
-static void init(void) {
+/* The library's constructor: before any thread. */
+__attribute__((constructor)) static void init(void) {
     const char *dir = getenv("FAULT_ROOT");
     if (dir) {
         (void)snprintf(root, sizeof root, "%s", dir);
@@ -55,12 +61,7 @@ static void init(void) {
 }
 
 static void enter(void) {
-    static bool ready;
     (void)pthread_mutex_lock(&lock);
-    if (!ready) {
-        ready = true;
-        init();
-    }
 }
 
 static void leave(void) {
@@ -116,6 +117,15 @@ static bool place_fd(struct place *pl, int fd) {
     }
     errno = e;
     return ours;
+}
+
+/* The same, with the lock taken when it is ours. Others' descriptors are never kept waiting: a signal handler may write to one. */
+static bool enter_fd(struct place *pl, int fd) {
+    if (!place_fd(pl, fd)) {
+        return false;
+    }
+    enter();
+    return place_fd(pl, fd) || (leave(), false);
 }
 
 static bool place_at(struct place *pl, int at, const char *path) {
@@ -218,13 +228,11 @@ static ssize_t write_ours(int fd, const struct place *pl, const struct iovec *io
 
 static ssize_t write_any(int fd, const struct iovec *iov, int n, off_t at) {
     struct place pl;
-    enter();
-    if (place_fd(&pl, fd)) {
+    if (enter_fd(&pl, fd)) {
         ssize_t did = write_ours(fd, &pl, iov, n, at);
         leave();
         return did;
     }
-    leave();
     return at >= 0 ? REAL(pwritev)(fd, iov, n, at) : REAL(writev)(fd, iov, n);
 }
 
@@ -254,9 +262,12 @@ ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags) {
 static ssize_t read_any(int fd, const struct iovec *iov, int n, off_t at) {
     struct place pl;
     struct verdict v = {.rule = -1};
-    enter();
-    bool fails = place_fd(&pl, fd) && (v = judge(KIND_READ, &pl, at, total(iov, n)), struck(&v));
-    leave();
+    bool fails = false;
+    if (enter_fd(&pl, fd)) {
+        v = judge(KIND_READ, &pl, at, total(iov, n));
+        fails = struck(&v);
+        leave();
+    }
     ssize_t did = fails ? -1 : REAL(preadv)(fd, iov, n, at);
     if (v.flip && did > 0) {
         ((uint8_t *)iov[0].iov_base)[(iov[0].iov_len < (size_t)did ? iov[0].iov_len : (size_t)did) / 2] ^= 0x10;
@@ -277,9 +288,7 @@ ssize_t preadv(int fd, const struct iovec *iov, int n, off_t at) {
 
 static int sync_any(enum kind kind, int fd, int (*how)(int)) {
     struct place pl;
-    enter();
-    if (!place_fd(&pl, fd)) {
-        leave();
+    if (!enter_fd(&pl, fd)) {
         return how(fd);
     }
     struct verdict v = judge(kind, &pl, 0, 0);
@@ -296,15 +305,15 @@ static int sync_any(enum kind kind, int fd, int (*how)(int)) {
 }
 
 int fdatasync(int fd) {
-    return sync_any(KIND_SYNC, fd, REAL(fdatasync));
+    return sync_any(KIND_SYNC, fd, &REAL(fdatasync));
 }
 
 int fsync(int fd) {
-    return sync_any(KIND_SYNC, fd, REAL(fsync));
+    return sync_any(KIND_SYNC, fd, &REAL(fsync));
 }
 
 int syncfs(int fd) {
-    return sync_any(KIND_SYNCFS, fd, REAL(syncfs));
+    return sync_any(KIND_SYNCFS, fd, &REAL(syncfs));
 }
 
 /* ---- names ---- */
@@ -432,11 +441,12 @@ int mkdir(const char *path, mode_t mode) {
 
 int ftruncate(int fd, off_t size) {
     struct place pl;
-    enter();
-    bool ours = place_fd(&pl, fd);
-    struct verdict v = ours ? judge(KIND_TRUNCATE, &pl, size, 0) : (struct verdict){.rule = -1};
+    if (!enter_fd(&pl, fd)) {
+        return REAL(ftruncate)(fd, size);
+    }
+    struct verdict v = judge(KIND_TRUNCATE, &pl, size, 0);
     int r = struck(&v) ? -1 : REAL(ftruncate)(fd, size);
-    if (ours && r == 0) {
+    if (r == 0) {
         ledger_size(pl.ino, size);
     }
     leave();
@@ -445,11 +455,12 @@ int ftruncate(int fd, off_t size) {
 
 int fallocate(int fd, int mode, off_t at, off_t n) {
     struct place pl;
-    enter();
-    bool ours = place_fd(&pl, fd);
-    struct verdict v = ours ? judge(KIND_FALLOCATE, &pl, at, n) : (struct verdict){.rule = -1};
+    if (!enter_fd(&pl, fd)) {
+        return REAL(fallocate)(fd, mode, at, n);
+    }
+    struct verdict v = judge(KIND_FALLOCATE, &pl, at, n);
     int r = struck(&v) ? -1 : REAL(fallocate)(fd, mode, at, n);
-    if (ours && r == 0 && mode == 0 && at + n > pl.size) {
+    if (r == 0 && mode == 0 && at + n > pl.size) {
         ledger_size(pl.ino, at + n);
     }
     leave();
@@ -458,10 +469,13 @@ int fallocate(int fd, int mode, off_t at, off_t n) {
 
 int fstatvfs(int fd, struct statvfs *ret) {
     struct place pl;
-    enter();
-    struct verdict v = place_fd(&pl, fd) ? judge(KIND_STATVFS, &pl, 0, 0) : (struct verdict){.rule = -1};
-    bool fails = struck(&v);
-    leave();
+    struct verdict v = {.rule = -1};
+    bool fails = false;
+    if (enter_fd(&pl, fd)) {
+        v = judge(KIND_STATVFS, &pl, 0, 0);
+        fails = struck(&v);
+        leave();
+    }
     int r = fails ? -1 : REAL(fstatvfs)(fd, ret);
     if (r == 0 && v.free >= 0 && v.rule >= 0) {
         ret->f_bavail = ret->f_bfree = (fsblkcnt_t)v.free / ret->f_frsize;
