@@ -112,11 +112,18 @@ def values(prefix, n, size=0):
     return [(None, f"{prefix}{i}".encode().ljust(size, b".")) for i in range(n)]
 
 
-def zstd_bomb(mib=1024):
-    """A valid zstd frame of RLE blocks: 128 KiB of zeros from each 4 bytes (T55)."""
+def zstd_bomb(mib=1024, front=b"", window_log=17):
+    """A valid zstd frame: front, then RLE blocks, each 128 KiB of zeros from 4 bytes (T55)."""
+    raw = struct.pack("<I", len(front) << 3)[:3] + front
     block = struct.pack("<I", 128 * 1024 << 3 | 1 << 1)[:3] + b"\0"
     last = struct.pack("<I", 128 * 1024 << 3 | 1 << 1 | 1)[:3] + b"\0"
-    return bytes.fromhex("28b52ffd") + b"\0" + bytes([(17 - 10) << 3]) + block * (mib * 8 - 1) + last
+    return bytes.fromhex("28b52ffd") + b"\0" + bytes([(window_log - 10) << 3]) + raw + block * (mib * 8 - 1) + last
+
+
+def endless(value_bytes):
+    """The front of a record with a key, whose value goes on for so many bytes."""
+    body = b"\0" + varint(0) + varint(0) + vbytes(b"k") + varint(value_bytes)
+    return varint(len(body) + value_bytes + 1) + body
 
 
 class Batch:
