@@ -1,6 +1,6 @@
 /* Produce v3-13: append one batch per partition.
  *
- * Behaviour: each partition succeeds or fails on its own (S5.22). The home authorises and validates the bytes (S5.1-5.7, 5.13-5.15), the owner judges sequence, space and size and answers when
+ * Behaviour: each partition succeeds or fails on its own (S5.22). The home authorises and validates the bytes (produce_check.c; S5.1-5.7, 5.10-5.15), the owner judges sequence, space and size and answers when
  * acks says so. acks=0 gets no answer; if a partition failed, the connection closes so that the client looks at its metadata (S1.7, 1.8).
  * Versions: 0-2 are listed but refused with 35 per partition (BR-002, BR-008); 7+ zstd, 76 below; 8+ record errors and a message; 9 flexible; 10+ leader hints, which a single node never needs;
  * 12+ KIP-890 (transactions are not served yet: 48); 13+ topics by id.
@@ -11,7 +11,7 @@
 #include "api.h"
 #include "base/limits.h"
 #include "broker/append.h"
-#include "wire/k_produce.h"
+#include "produce_check.h"
 
 struct produce_part {
     struct append_ask ask;
@@ -20,17 +20,10 @@ struct produce_part {
     bool sent;
 };
 
-/* One batch as it was found. */
-struct produce_batch {
-    span bytes;                        /* in the frame */
-    struct batch_head head;
-    struct batch_facts facts;
-    const char *why;                   /* what is wrong, static storage */
-};
-
 struct produce_work {
     struct k_produce_resp resp;
     size_t left;                       /* asks that are out */
+    int32_t errors_n;                  /* bad records listed so far, at most LIMIT_RECORD_ERRORS */
     bool failed;
 };
 
@@ -72,70 +65,7 @@ static void produce_done(struct ask *ask) {
     }
 }
 
-/* S5.13, S5.14. */
-static err produce_check_time(const struct rq *rq, const struct topicconf *conf, struct produce_batch *b) {
-    if (conf->ts_type == TS_LOG_APPEND_TIME) {
-        return ERR_OK;
-    }
-    if ((b->head.attributes & BATCH_ATTR_LOG_APPEND_TIME) != 0) {
-        b->why = "a producer's batch may not carry broker time (LogAppendTime) on a CreateTime topic";
-        return ERR_BAD_TIMESTAMP;
-    }
-    ms now = shard_wall(rq->sh);
-    if (b->facts.max_ts_ms >= 0 && conf->ts_after_max != INT64_MAX && b->facts.max_ts_ms - now > conf->ts_after_max) {
-        b->why = "a record's timestamp is further ahead than message.timestamp.after.max.ms allows";
-        return ERR_BAD_TIMESTAMP;
-    }
-    if (b->facts.min_ts_ms >= 0 && conf->ts_before_max != INT64_MAX && now - b->facts.min_ts_ms > conf->ts_before_max) {
-        b->why = "a record's timestamp is older than message.timestamp.before.max.ms allows";
-        return ERR_BAD_TIMESTAMP;
-    }
-    return ERR_OK;
-}
-
-/* The bytes, without a look at the log. */
-static err produce_check(const struct rq *rq, const struct meta_topic *t, struct produce_batch *b) {
-    if (b->bytes.n == 0) {
-        b->why = "a partition needs exactly one batch";                  /* S5.2, S5.26 */
-        return ERR_BAD_RECORD;
-    }
-    err e = batch_check_facts(b->bytes, &b->head, &b->facts, &b->why);
-    if (e != ERR_OK) {
-        return e;
-    }
-    if (b->head.bytes > (size_t)t->conf.max_message_bytes) {
-        b->why = "the batch is larger than the topic's max.message.bytes";       /* S5.8, BR-052 */
-        return ERR_BATCH_TOO_LARGE;
-    }
-    if (batch_codec(&b->head) == CODEC_ZSTD && rq->version < 7) {
-        b->why = "zstd needs Produce version 7";                         /* S5.3 */
-        return ERR_BAD_CODEC;
-    }
-    if ((b->head.attributes & BATCH_ATTR_TRANSACTIONAL) != 0) {
-        b->why = "transactions are not served yet";
-        return ERR_TXN_STATE;
-    }
-    return produce_check_time(rq, &t->conf, b);
-}
-
-/* S5.15: in a compacted topic every record needs a key; the answer names the first without one. */
-static err produce_check_keys(struct rq *rq, const struct meta_topic *t, struct produce_batch *b, struct k_produce_resp_topic_part *to) {
-    if (!t->conf.cleanup_compact || b->facts.keyless < 0) {
-        return ERR_OK;
-    }
-    struct k_produce_resp_topic_part_record_error *re = rq_array(rq, 1, sizeof(*re));
-    if (re != NULL) {
-        k_produce_resp_topic_part_record_error_init(re);
-        re->batch_index = b->facts.keyless;
-        re->message = SPAN_LIT("a compacted topic needs a key in every record");
-        to->record_errors = re;
-        to->record_errors_n = 1;
-    }
-    b->why = "a compacted topic needs a key in every record";
-    return ERR_BAD_RECORD;
-}
-
-static void produce_send(struct rq *rq, struct produce_part *p, const struct meta_topic *t, const struct produce_batch *b) {
+static void produce_send(struct rq *rq, struct produce_part *p, const struct meta_topic *t, const struct produce_check *ck) {
     const struct k_produce_req *q = rq->body;
     struct produce_work *w = rq->work;
     append_init(&p->ask, produce_done);
@@ -146,31 +76,42 @@ static void produce_send(struct rq *rq, struct produce_part *p, const struct met
     p->ask.timeout = q->timeout_ms < 0 ? 0 : q->timeout_ms;
     p->ask.log_append_time = t->conf.ts_type == TS_LOG_APPEND_TIME;
     p->ask.chunk = rq->frame;
-    p->ask.batch = b->bytes;
-    p->ask.head = b->head;
+    p->ask.batch = ck->bytes;
+    p->ask.head = ck->head;
     w->left++;
     append_send(rq->sh, shard_owner(rq->sh, t, p->resp->index), &p->ask);
 }
 
+/* The batch as it will be sent on, or why not. */
+static err produce_judge(struct rq *rq, struct produce_check *ck, struct k_produce_resp_topic_part *to) {
+    struct produce_work *w = rq->work;
+    ck->list_max = LIMIT_RECORD_ERRORS - w->errors_n;
+    err e = produce_check_batch(ck);
+    if (e != ERR_OK) {
+        w->errors_n += ck->errors_n;
+        to->record_errors = ck->errors;            /* S5.15 */
+        to->record_errors_n = ck->errors_n;
+    } else if (ck->facts.walked && ck->conf->ts_type == TS_CREATE_TIME && ck->facts.max_ts_ms != ck->head.max_ts_ms) {    /* S5.11 */
+        batch_stamp_max_ts(rq->frame->data + (ck->bytes.p - rq->frame->data), ck->bytes.n, ck->facts.max_ts_ms);
+        ck->head.max_ts_ms = ck->facts.max_ts_ms;
+    }
+    return e;
+}
+
 static void produce_part_run(struct rq *rq, const struct meta_topic *t, const struct k_produce_req_topic_part *from, struct produce_part *p,
                              struct k_produce_resp_topic_part *to) {
-    struct produce_batch b = {.bytes = from->records};
     p->resp = to;
     if (from->index < 0 || from->index >= t->parts_n) {
         produce_refuse(rq, to, ERR_NO_TOPIC, NULL);
         return;
     }
-    err e = produce_check(rq, t, &b);
-    e = e == ERR_OK ? produce_check_keys(rq, t, &b, to) : e;
+    struct produce_check ck = {.rq = rq, .conf = &t->conf, .bytes = from->records};
+    err e = produce_judge(rq, &ck, to);
     if (e != ERR_OK) {
-        produce_refuse(rq, to, e, b.why);
+        produce_refuse(rq, to, e, ck.why);
         return;
     }
-    if (b.facts.walked && t->conf.ts_type == TS_CREATE_TIME && b.facts.max_ts_ms != b.head.max_ts_ms) {        /* S5.11 */
-        batch_stamp_max_ts(rq->frame->data + (b.bytes.p - rq->frame->data), b.bytes.n, b.facts.max_ts_ms);
-        b.head.max_ts_ms = b.facts.max_ts_ms;
-    }
-    produce_send(rq, p, t, &b);
+    produce_send(rq, p, t, &ck);
 }
 
 /* Why no partition of this topic can be written, or OK. */
