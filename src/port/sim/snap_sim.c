@@ -97,7 +97,8 @@ static void settle_cuts(struct fs_inode *ino, uint64_t ver) {
     }
 }
 
-static void commit_inode(const struct snap_inode *si, uint64_t ver, bool with_size) {
+/* size: what reaches the platter of a file's size. */
+static void commit_inode(const struct snap_inode *si, uint64_t ver, int64_t size) {
     struct fs_inode *ino = si->ino;
     if (ino->is_dir) {
         dir_sim_commit(ino, ver);
@@ -105,8 +106,8 @@ static void commit_inode(const struct snap_inode *si, uint64_t ver, bool with_si
     }
     if (ino->dur_size_ver < si->size_ver) {
         ino->dur_size_ver = si->size_ver;
-        ino->dur_size = with_size ? si->size : ino->dur_size;
-        ino->lies = ino->lies || !with_size;
+        ino->dur_size = size;
+        ino->lies = ino->lies || size != si->size;
     }
     settle_cuts(ino, ver);
     fs_sim_judge(ino);
@@ -121,7 +122,7 @@ static void commit_but(struct snap_sim *s, size_t left_behind) {
         }
     }
     for (size_t i = 0; i < s->inodes_n; i++) {
-        commit_inode(&s->inodes[i], s->ver, true);
+        commit_inode(&s->inodes[i], s->ver, s->inodes[i].size);
     }
 }
 
@@ -133,17 +134,26 @@ void snap_sim_lie(struct snap_sim *s, struct prng *rng) {
     commit_but(s, s->pages_n > 0 ? prng_below(rng, s->pages_n) : SIZE_MAX);
 }
 
+/* A file grows on the platter with the pages that get there. */
+static int64_t size_reached(const struct snap_inode *si, int64_t pages_end) {
+    int64_t reached = pages_end < si->size ? pages_end : si->size;
+    return si->size < si->ino->dur_size || reached < si->ino->dur_size ? si->ino->dur_size : reached;
+}
+
 void snap_sim_fail(struct snap_sim *s, struct prng *rng) {
-    for (size_t i = 0; i < s->pages_n; i++) {
-        if (prng_chance(rng, 1, 2)) {
-            commit_page(&s->pages[i]);
-        } else {
-            pretend_page(&s->pages[i]);
-        }
-    }
+    size_t p = 0;
     for (size_t i = 0; i < s->inodes_n; i++) {
+        int64_t end = 0;
+        for (; p < s->pages_n && s->pages[p].ino == s->inodes[i].ino; p++) {
+            if (prng_chance(rng, 1, 2)) {
+                commit_page(&s->pages[p]);
+                end = (int64_t)(s->pages[p].index + 1) * FS_PAGE;
+            } else {
+                pretend_page(&s->pages[p]);
+            }
+        }
         if (!s->inodes[i].ino->is_dir) {
-            commit_inode(&s->inodes[i], s->ver, prng_chance(rng, 1, 2));
+            commit_inode(&s->inodes[i], s->ver, size_reached(&s->inodes[i], end));
         }
     }
 }
