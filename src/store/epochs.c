@@ -145,10 +145,11 @@ static bool number(span *at, uint8_t end, int64_t max, int64_t *ret) {
     int64_t v = 0;
     size_t i = 0;
     for (; i < at->n && at->p[i] >= '0' && at->p[i] <= '9'; i++) {
-        if (v > (max - (at->p[i] - '0')) / 10) {
+        int64_t digit = at->p[i] - '0';
+        if (v > max / 10 || v * 10 > max - digit) {
             return false;
         }
-        v = v * 10 + (at->p[i] - '0');
+        v = v * 10 + digit;
     }
     if (i == 0 || i == at->n || at->p[i] != end) {
         return false;

@@ -125,7 +125,7 @@ static bool capture(struct plog *lg) {
         lg->epochs_changed = !hj->has_epochs;
     }
     hj->at = (struct plog_heavy_at){.off = lg->next, .segment = sg->base, .pos = sg->size, .index_n = segidx_count(&sg->index),
-                                    .times_n = segidx_count(&sg->times), .times_last = sg->time_last, .producers = hj->snapshot.n > 0};
+                                    .times_n = segidx_count(&sg->times), .times_last = sg->time_last};
     lg->rolled = false;
     return true;
 }
@@ -422,6 +422,7 @@ static void job_succeeded(struct heavy *hj) {
     must(hj->at.off <= lg->stable.off);            /* T6: side files never speak of what a sync did not cover */
     indexes_written(hj);
     lg->heavy = hj->at;
+    lg->heavy_producers = hj->snapshot.n > 0;
     lg->since_heavy -= hj->since;
     marks_note(lg, 0);
     mark("heavy.done");

@@ -54,7 +54,7 @@ static void add_heavy(const struct plog *lg, struct datadir_mark *ret) {
     ret->index_entries = lg->heavy.index_n;
     ret->timeindex_entries = lg->heavy.times_n;
     ret->timeindex_ts = lg->heavy.times_last;
-    ret->has_producers = lg->heavy.producers;
+    ret->has_producers = lg->heavy_producers;
 }
 
 void marks_of(const struct plog *lg, struct datadir_mark *ret) {
@@ -150,7 +150,6 @@ static void block_log(struct block *b, struct plog *lg) {
         struct datadir_mark m;
         marks_of(lg, &m);
         marks_file_put(p, &m, false);
-        lg->marked = m.end;
     }
 }
 

@@ -29,7 +29,6 @@ static struct plog *plog_new(struct store *st, const struct plog_id *id, const s
     list_init(&lg->unsynced);
     list_init(&lg->moved);
     list_init(&lg->heavies);
-    list_init(&lg->colds);
     list_init(&lg->segs);
     epochs_init(&lg->epochs);
     lg->written.max_ts = lg->stable.max_ts = lg->written.max_ts_offset = lg->stable.max_ts_offset = -1;
@@ -66,11 +65,12 @@ static err take_mark(struct plog *lg, const struct datadir_mark *m) {
     }
     lg->mark = m;
     lg->start = m->start;
-    lg->next = lg->marked = m->end;
+    lg->next = m->end;
     lg->stable = (struct plog_at){.off = m->end, .seg = sg, .pos = m->position, .max_ts = m->max_ts, .max_ts_offset = m->max_ts_offset};
     lg->written = lg->stable;
     lg->heavy = (struct plog_heavy_at){.off = m->heavy, .segment = m->heavy_segment, .pos = m->heavy_position, .index_n = m->index_entries,
-                                       .times_n = m->timeindex_entries, .times_last = m->timeindex_ts, .producers = m->has_producers};
+                                       .times_n = m->timeindex_entries, .times_last = m->timeindex_ts};
+    lg->heavy_producers = m->has_producers;
     if (m->leader_epoch >= 0) {
         epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);
     }
@@ -129,7 +129,9 @@ void plog_free(struct plog *lg) {
         seg_free(sg);
     }
     epochs_done(&lg->epochs);
-    mem_free(lg->topic_copy);
+    if (lg->topic_owned) {
+        mem_free((void *)(uintptr_t)lg->id.topic);
+    }
     st->stats.logs--;
     mem_free(lg);
 }
@@ -166,7 +168,6 @@ void plog_check(const struct plog *lg) {
     must(lg->start <= lg->stable.off);
     must(lg->stable.off <= lg->written.off);
     must(lg->written.off <= lg->next);
-    must(lg->marked <= lg->stable.off);            /* T6: the durable mark never exceeds what a sync covered */
     must(lg->unsynced_bytes >= 0 && lg->queued_bytes >= 0);
 }
 

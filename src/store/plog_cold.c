@@ -35,7 +35,6 @@ static void finish(struct plog_cold_work *w, err e) {
     }
     chunk_unref(w->chunk);
     mem_free(w);
-    list_remove(&c->link);
     st->pending--;
     c->work = NULL;
     c->err = lg->dead ? ERR_NO_TOPIC : e;
@@ -248,7 +247,6 @@ void plog_cold_read(struct plog *lg, struct plog_cold *c) {
     must(c->want.below <= lg->written.off);        /* what may be read is in the file */
     w->c = c;
     w->need = (struct cold_need){.lg = lg, .at = c->want.from, .index = lg->cold_off != c->want.from, .ready = on_ready, .u = w};
-    list_push_back(&lg->colds, &c->link);
     lg->st->pending++;
     plog_get(lg);
     cold_need_start(&w->need);

@@ -94,7 +94,6 @@ void plog_delete(struct plog *lg) {
     bool waiting = lg->next > from;
     plog_get(lg);
     lg->dead = true;
-    lg->topic_copy = mem_strdup(MEM_LOG, lg->id.topic);
     plog_take_back(lg, from < lg->written.off ? from : lg->written.off);
     st->unsynced_bytes -= lg->unsynced_bytes;
     lg->unsynced_bytes = 0;
@@ -107,6 +106,8 @@ void plog_delete(struct plog *lg) {
     if (lg->dir_made || lg->writing) {
         remove_directory(lg);
     }
-    lg->id.topic = lg->topic_copy ? lg->topic_copy : "?";      /* the broker's string may go now */
+    const char *copy = mem_strdup(MEM_LOG, lg->id.topic);      /* the broker's string may go now */
+    lg->topic_owned = copy != NULL;
+    lg->id.topic = copy ? copy : "?";
     plog_put(lg);
 }

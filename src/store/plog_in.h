@@ -23,13 +23,11 @@ struct plog_heavy_at {             /* the last heavy checkpoint */
     int64_t pos;
     uint32_t index_n, times_n;
     ms times_last;
-    bool producers;
 };
 
 struct plog {
     struct store *st;
     struct plog_id id;
-    char *topic_copy;              /* of a deleted log, whose name the broker may have freed */
     const struct log_conf *conf;
     void *u;                       /* the broker's */
     struct list all;               /* st->logs */
@@ -37,7 +35,6 @@ struct plog {
     struct list unsynced;          /* st->sync: idle, wanted or covered: written > stable */
     struct list moved;             /* st->marks.moved: the durable mark lags */
     struct list heavies;           /* st->heavy.due */
-    struct list colds;             /* cold reads in flight, by plog_cold.link */
     off64 start, next;
     off64 want_to;                 /* a sync up to here is waited for */
     struct plog_at written, syncing, stable;
@@ -49,12 +46,13 @@ struct plog {
     struct heavy *heavy_job;       /* a heavy checkpoint on its way */
     struct plog_heavy_at heavy;
     const struct datadir_mark *mark;             /* as the last run left it; NULL: none */
-    off64 marked;                  /* end of the last durable mark handed out */
     off64 cold_off, cold_base;     /* where the last cold read ended, in which segment: sequential readers need no index */
     int64_t cold_pos;
     uint32_t inflight;             /* requests that hold lg */
     uint8_t sync_in;               /* enum sync_in: which list of st->sync `unsynced` is on */
     bool fenced, dead;
+    bool topic_owned;              /* dead: id.topic is our copy, for the broker's may be gone */
+    bool heavy_producers;          /* a producer snapshot was written at heavy.off */
     bool unrecovered;              /* the last run did not end cleanly for it, and plog_recover did not put it right (yet) */
     bool writing, cutting;         /* a write job is under way; it cuts back a refused write */
     bool dir_made, fresh;          /* fresh: never synced, its directory may not be durable */

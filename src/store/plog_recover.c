@@ -407,7 +407,6 @@ static void settle(struct plog *lg, off64 end) {
     lg->stable = (struct plog_at){.off = end, .seg = sg, .pos = sg ? sg->size : 0, .max_ts = sg ? sg->max_ts : -1,
                                   .max_ts_offset = sg ? sg->max_ts_offset : -1};
     lg->written = lg->stable;
-    lg->marked = lg->mark ? lg->mark->end : 0;
     lg->since_heavy = 1;           /* a clean stop writes its side files */
     lg->unrecovered = false;
     lg->st->recovered = true;
@@ -442,6 +441,10 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     mem_free(sc.buf);
     if (e != ERR_OK) {
         return e;
+    }
+    if (m && sc.expect < m->end) {
+        names_dir(&lg->id, sc.path);
+        return damaged(sc.path, 0, "ends before its durable mark");
     }
     ret->above_mark = ret->cut_bytes > 0 || sc.expect > (m ? m->end : lg->start);
     lg->epochs_changed = lg->epochs_changed || ret->above_mark;
