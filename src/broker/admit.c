@@ -22,6 +22,8 @@ bool admit_is_small(size_t bytes) { return bytes <= LIMIT_FRAME_SMALL_BYTES; }
 
 bool admit_is_tight(const struct admit *a) { return !list_empty(&a->big.waiting); }
 
+bool admit_waits_for_replies(const struct admit *a) { return !list_empty(&a->replies.waiting); }
+
 static struct admit_pool *admit_pool_of(struct admit *a, bool small) { return small ? &a->small : &a->big; }
 
 /* With nothing taken anything fits: one frame above the whole budget is let in alone. */

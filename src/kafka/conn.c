@@ -4,7 +4,8 @@
  * decoded and joins cn->rqs. A request starts when all before it are done, except that consecutive Produce requests overlap (S1.2). At step 5 the done ones at the front are encoded into
  * one chain and sent at once; they are freed when the kernel has taken the last byte.
  * Failure modes: a size that is negative or above the maximum, undecodable bytes, an API or version not served: closed, with one line (S1.1, S1.6). Memory short: the frame waits, the
- * socket is not read. A frame that comes too slowly, a reply not taken for 30 s: closed. The client goes: requests are hurried home, then the memory goes.
+ * socket is not read. A frame that comes too slowly (while we read), a reply not taken for 30 s or drop by drop while others wait for its memory: closed. The client goes, or
+ * the connection is not read any more: parked requests are hurried home; once it is closed the memory goes.
  * Runs on: home shard. */
 #include "conn.h"
 
@@ -36,7 +37,6 @@ struct conn_out {
     struct chain chain;
     struct net_send send;
     struct list rqs;
-    size_t bytes;
 };
 
 static void conn_cut(struct conn *cn, const uint8_t *p, size_t n);
@@ -79,6 +79,23 @@ static void conn_abandon(struct conn *cn) {
     }
 }
 
+/* Parked requests come home with what there is. */
+static void conn_hurry(struct conn *cn) {
+    list_each_safe(it, &cn->rqs) {
+        struct rq *rq = list_entry(it, struct rq, link);
+        if (rq->hurry != NULL) {
+            rq->hurry(rq);
+        }
+    }
+}
+
+/* Not read because too many requests wait: behind a parked one they would wait long, and nobody would see the client go. */
+static void conn_hurry_full(struct conn *cn) {
+    if (cn->rqs_n >= LIMIT_CONN_INFLIGHT) {
+        conn_hurry(cn);
+    }
+}
+
 static void conn_give(struct conn *cn, size_t charge) { admit_give(&cn->set->sh->admit, charge, admit_is_small(charge)); }
 
 static void conn_stop_reading(struct conn *cn) {
@@ -106,6 +123,8 @@ void conn_close(struct conn *cn, enum conn_close how) {
     if (how == CONN_NOW) {
         cn->set->sh->port->net->close(cn->net);
         conn_abandon(cn);
+    } else {
+        conn_hurry(cn);                            /* it is not read any more: nobody would see the client go while one waits */
     }
     conn_changed(cn);
 }
@@ -190,6 +209,19 @@ static void conn_encode(struct conn_out *o, struct rq *rq) {
     }
 }
 
+/* Replies are on their way from now on: the timer looks whether they are taken. */
+static void conn_watch_outs(struct conn *cn, size_t bytes) {
+    ms now = shard_now(cn->set->sh);
+    if (cn->queued == cn->taken) {
+        cn->looked = cn->moved = now;
+        cn->owed = cn->queued + bytes;
+    }
+    cn->queued += bytes;
+    if (cn->timer.due > now + CONN_TIGHT_MS) {
+        shard_timer(cn->set->sh, &cn->timer, now + CONN_TIGHT_MS);
+    }
+}
+
 /* The done ones at the front of the queue, encoded into one chain. */
 static void conn_reply(struct conn *cn) {
     struct conn_out *o = NULL;
@@ -221,8 +253,8 @@ static void conn_reply(struct conn *cn) {
         conn_close(cn, CONN_NOW);                  /* a half-encoded answer never leaves (S1.10) */
         return;
     }
-    o->bytes = o->chain.bytes;
     o->send = (struct net_send){.chain = &o->chain, .done = conn_sent, .u = o};
+    conn_watch_outs(cn, o->chain.bytes);
     cn->set->sh->port->net->send(cn->net, &o->send);
 }
 
@@ -240,6 +272,7 @@ static void conn_resume(struct conn *cn) {
     }
     if (cn->paused && cn->aside == NULL && conn_has_room(cn)) {
         cn->paused = false;
+        cn->frame_since = shard_now(cn->set->sh);  /* how slow it was meanwhile, nobody knows */
         cn->set->sh->port->net->read_more(cn->net);
     }
 }
@@ -370,6 +403,7 @@ static void conn_set_aside(struct conn *cn, const uint8_t *p, size_t n) {
     if (n == 0 || cn->closing != CONN_OPEN) {
         return;
     }
+    conn_hurry_full(cn);
     cn->aside = chunk_new(cn->set->sh->chunks, n);
     if (cn->aside == NULL) {
         conn_refuse(cn, "out of memory");
@@ -409,6 +443,7 @@ static size_t conn_on_room(void *u, uint8_t **ret_p) {
     struct conn *cn = u;
     if (cn->aside != NULL || !conn_has_room(cn)) {
         cn->paused = true;
+        conn_hurry_full(cn);
         return 0;
     }
     if (cn->frame != NULL) {
@@ -462,24 +497,33 @@ static bool conn_is_slow(const struct conn *cn, ms now) {
     return took >= (tight ? CONN_TIGHT_MS : CONN_STALL_MS) && (ms)cn->frame_got < took * least;
 }
 
-/* A large reply may take long: what counts is that the client goes on taking. */
-static void conn_look_unsent(struct conn *cn, ms now) {
-    size_t unsent = list_empty(&cn->outs) || cn->closed ? 0 : cn->set->sh->port->net->unsent(cn->net);
-    cn->active = unsent < cn->unsent ? now : cn->active;
-    cn->unsent = unsent;
+/* A large reply may take long: what counts is that the client goes on taking; at 64 KB/s while others wait for the memory. */
+static bool conn_is_stalled(struct conn *cn, ms now) {
+    uint64_t taken = list_empty(&cn->outs) || cn->closed ? cn->queued : cn->queued - cn->set->sh->port->net->unsent(cn->net);
+    uint64_t did = taken - cn->taken;
+    ms since = now - cn->looked;
+    bool late = taken < cn->owed && since >= CONN_TIGHT_MS && did < (uint64_t)since * CONN_TIGHT_BYTES_PER_MS;
+    cn->taken = taken;
+    cn->owed = cn->queued;
+    cn->looked = now;
+    if (did > 0) {
+        cn->moved = cn->active = now;
+    }
+    return (late && admit_waits_for_replies(&cn->set->sh->admit)) || (taken < cn->queued && now - cn->moved >= CONN_STALL_MS);
 }
 
 static void conn_on_time(struct timer *t, ms now) {
     struct conn *cn = list_entry(t, struct conn, timer);
     struct conn_set *set = cn->set;
-    conn_look_unsent(cn, now);
-    bool partial = cn->closing == CONN_OPEN && !cn->waiting_admit && (cn->frame != NULL || cn->head_n > 0);
+    bool stalled = conn_is_stalled(cn, now);
+    bool partial = cn->closing == CONN_OPEN && !cn->waiting_admit && !cn->paused && (cn->frame != NULL || cn->head_n > 0);
     if (partial && conn_is_slow(cn, now)) {
         mark("conn.slow_frame");
         conn_refuse(cn, "a request was begun and comes too slowly: 10 s for its size, then 4 KB/s");
-    } else if (!list_empty(&cn->outs) && now - cn->active >= CONN_STALL_MS) {
+    } else if (stalled) {
         mark("conn.slow_reader");
-        log_warn("conn.slow", "peer=%s:%u client='%s' reason='replies were not taken for 30 s' action='closed'", cn->peer.host, cn->peer.port, conn_name(cn));
+        log_warn("conn.slow", "peer=%s:%u client='%s' reason='replies were not taken for 30 s, or at less than 64 KB/s while others wait for memory' action='closed'",
+                 cn->peer.host, cn->peer.port, conn_name(cn));
         conn_close(cn, CONN_NOW);
     } else if (list_empty(&cn->rqs) && set->sh->node->conf.conn_idle_max > 0 && now >= conn_idle_due(cn)) {
         mark("conn.idle");                         /* connections that wait for an answer are spared (S1.9) */
@@ -579,13 +623,6 @@ void conn_set_drain(struct conn_set *set) {
     timer_init(&set->drain, conn_set_cut);
     shard_timer(set->sh, &set->drain, shard_now(set->sh) + CONN_DRAIN_MS);
     list_each_safe(it, &set->conns) {
-        struct conn *cn = list_entry(it, struct conn, link);
-        list_each_safe(rit, &cn->rqs) {
-            struct rq *rq = list_entry(rit, struct rq, link);
-            if (rq->hurry != NULL) {
-                rq->hurry(rq);
-            }
-        }
-        conn_close(cn, CONN_AFTER_REPLIES);
+        conn_close(list_entry(it, struct conn, link), CONN_AFTER_REPLIES);
     }
 }

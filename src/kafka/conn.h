@@ -37,7 +37,9 @@ struct conn {
     struct timer timer;
     struct admit_wait admit;
     ms active;                                     /* last byte in or out */
-    size_t unsent;                                 /* reply bytes not taken when the timer looked last */
+    uint64_t queued;                               /* reply bytes sent so far */
+    uint64_t taken, owed;                          /* of them, taken by the client when the timer looked last; queued then */
+    ms looked, moved;                              /* when that was; when it last found that some were taken */
     ms frame_since;                                /* when the frame being read began */
     uint8_t head[4];                               /* of a frame whose size is not known yet */
     uint32_t head_n;

@@ -32,5 +32,6 @@ void admit_give_reply(struct admit *a, size_t bytes);
 bool admit_is_small(size_t bytes);
 /* Somebody waits for large frames' memory: who holds some should hurry. */
 bool admit_is_tight(const struct admit *a);
+bool admit_waits_for_replies(const struct admit *a);               /* the same of replies' memory */
 /* Charge as much of `want` reply bytes as there is room for without waiting; at least `least`, even above the budget. Returns the charge. */
 size_t admit_upto(struct admit *a, size_t want, size_t least);
