@@ -531,6 +531,9 @@ err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic), bool (*
             any = true;
         }
     }
+    if (any) {
+        qsort(dd->names, dd->names_n, sizeof *dd->names, by_name);     /* new names have new places */
+    }
     e = e == ERR_OK && any ? call_sync(dd->disk, NULL, "") : e;
     return e == ERR_OK && any ? datadir_sweep(dd) : e;
 }

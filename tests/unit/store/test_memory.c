@@ -117,6 +117,13 @@ static void begin(int64_t tail_bytes) {
     ck_assert_int_eq(store_new(&st, &yes_port, dd, &conf, &hooks), ERR_OK);
 }
 
+static void end(struct chunk_pool *pool) {
+    store_free(st);
+    datadir_free(dd);
+    chunk_pool_free(pool);
+    ck_assert_uint_eq(mem_live_all(), 0);
+}
+
 static void append(struct plog *lg, struct chunk_pool *pool, const uint8_t *batch, size_t n) {
     struct plog_ends e;
     struct batch_head h;
@@ -172,6 +179,7 @@ START_TEST(p10_ten_thousand_logs) {
     store_stats_get(st, &s);
     ck_assert_uint_le(s.files_open, 500);
     ck_assert_uint_eq(s.unsynced_bytes, 0);
+    end(pool);
 }
 END_TEST
 
@@ -196,6 +204,7 @@ START_TEST(appending_allocates_nothing_in_steady_state) {
     }
     uint64_t per_round = (mem_calls() - calls) * 100 / rounds;     /* per cent of an allocation an append; index growth and checkpoints are in it */
     ck_assert_msg(per_round <= 5, "%llu allocations per 100 appends", (unsigned long long)per_round);
+    end(pool);
 }
 END_TEST
 

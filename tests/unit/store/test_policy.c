@@ -425,6 +425,23 @@ START_TEST(a_deleted_log_goes) {
 }
 END_TEST
 
+struct again {
+    struct rig *r;
+    struct rig_log *l;
+};
+
+static void again_now(void *u) {
+    struct again *q = u;
+    struct rig_log *l = q->l;
+    delete_now(l);
+    rig_cut(l, 0);
+    l->deleted = false;
+    l->acked = l->seen = l->producers_upto = 0;
+    l->topic_id.b[9]++;
+    struct plog_id id = {.topic = l->topic, .topic_id = l->topic_id, .partition = 0};
+    ck_assert_int_eq(plog_open(q->r->st, &id, &q->r->log_conf, l, &l->lg), ERR_OK);
+}
+
 /* BR-042: the same name again, with another id, right away. */
 START_TEST(br042_deleted_and_made_again) {
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -435,14 +452,8 @@ START_TEST(br042_deleted_and_made_again) {
         for (int round = 0; round < 5; round++) {
             ck_assert_int_eq(rig_append(&r, l, 1, 10, round % 2), ERR_OK);
             rig_run(&r, (ms)prng_below(&r.rng, 3));
-            ck_assert(world_node_call(r.n, 0, delete_now, l));
-            rig_cut(l, 0);
-            l->deleted = false;
-            l->acked = l->seen = 0;
-            l->topic_id.b[9]++;
-            struct plog_id id = {.topic = l->topic, .topic_id = l->topic_id, .partition = 0};
-            l->producers_upto = 0;
-            ck_assert_int_eq(plog_open(r.st, &id, &r.log_conf, l, &l->lg), ERR_OK);
+            struct again q = {.r = &r, .l = l};
+            ck_assert(world_node_call(r.n, 0, again_now, &q));
         }
         ck_assert_int_eq(rig_append(&r, l, 2, 10, true), ERR_OK);
         rig_settle(&r);
