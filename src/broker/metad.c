@@ -4,7 +4,7 @@
  * Happy path: decide on ahead -> apply to ahead -> metalog_append -> durable -> every shard applies the same frame -> the change is answered. A change that a rule refuses is
  * answered after the frames before it, since the refusal may show what they did (D4).
  * Failure modes: the append is refused (NOSPACE): every round from it on fails, new changes wait until the last one is back, ahead is rebuilt from shard 0's copy. A failed sync is fatal:
- * metalog says so.
+ * metalog says so. A snapshot that is refused leaves the log as it is and is tried again when that has grown as much again.
  * Runs on: shard 0. */
 #include <string.h>
 
@@ -43,6 +43,7 @@ struct metad {
     struct list waiting;               /* changes held while ahead is to be rebuilt, or a snapshot is written */
     bool broken;                       /* an append was refused: ahead shows what will never be */
     bool snapshotting, stopping;
+    int64_t snapshot_at;               /* a snapshot is due when the log has grown to this */
     void (*stopped)(void *u);
     void *u;
 };
@@ -231,7 +232,9 @@ static void metad_rebuild(struct metad *md) {
 static void metad_snapshot_done(void *u, err e) {
     struct metad *md = u;
     md->snapshotting = false;
+    md->snapshot_at = METAD_SNAPSHOT_BYTES;
     if (e != ERR_OK) {
+        md->snapshot_at += metalog_grown(md->log);             /* not at once: changes would wait for ever behind a full disk */
         log_warn("metad.snapshot", "reason='%s' effect='the metadata log keeps growing; tried again later'", err_text(e));
     }
     metad_next(md);
@@ -240,7 +243,11 @@ static void metad_snapshot_done(void *u, err e) {
 static bool metad_snapshot(struct metad *md) {
     struct str frames;
     str_init(&frames, SIZE_MAX);
-    if (metalog_grown(md->log) < METAD_SNAPSHOT_BYTES || meta_snapshot(md->node->shards[0]->meta, &frames) != ERR_OK) {
+    if (metalog_grown(md->log) < md->snapshot_at) {
+        return false;
+    }
+    if (meta_snapshot(md->node->shards[0]->meta, &frames) != ERR_OK) {
+        md->snapshot_at = METAD_SNAPSHOT_BYTES + metalog_grown(md->log);
         str_done(&frames);
         return false;
     }
@@ -305,6 +312,7 @@ err metad_new(struct node *n, struct meta *ahead, struct metad **ret_md) {
     }
     md->node = n;
     md->ahead = ahead;
+    md->snapshot_at = METAD_SNAPSHOT_BYTES;
     list_init(&md->rounds);
     list_init(&md->waiting);
     *ret_md = md;
