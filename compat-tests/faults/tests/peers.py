@@ -209,7 +209,7 @@ def few_descriptors(c):
                 answer = produce(conn, t, rb.batch([(None, b"%d" % i + b"." * 1000)]), p)
                 assert answer["error"] == 0, f"a log cannot roll: {answer}\n{broker.log_text()[-1500:]}"
     assert len(os.listdir(os.path.join(broker.data, f"{topics[0]}-0"))) > 10
-    assert c.topic(broker=broker)
+    assert conn.call("CreateTopics", 7, topics=[{"name": "meanwhile"}])["topics"][0]["error"] == 0
     happy = [k for k in clients if k.sock in served()]
     for k in happy:
         assert k.recv("Metadata", 9)["brokers"]
@@ -247,6 +247,21 @@ def no_descriptor_for_logs(c):
     broker.kill9()
     broker.start()
     assert [r[3].rstrip(b".") for r in read_all(c.conn(broker), topic)] == want
+
+
+@test("T57 EMFILE when a directory is opened to be synced is no failed sync: the log goes on without restart")
+def no_descriptor_for_directories(c):
+    broker, disk = troubled(c)
+    topic = c.topic(broker=broker, segment_bytes=3000)
+    conn = c.conn(broker)
+    fill(conn, topic, 1)
+    disk.arm(f"open match=/{topic}-0 times=2 errno=EMFILE")
+    for i in range(12):
+        produce(conn, topic, rb.batch([(None, b"%d" % i + b"." * 1000)]))
+    disk.struck()
+    disk.disarm()
+    answer = until(lambda: (a := produce(conn, topic, rb.batch([(None, b"end")])))["error"] == 0 and a, 3, "service after the shortage")
+    assert len(read_all(conn, topic)) == answer["base_offset"] + 1
 
 
 # ---- BR-063 ----
