@@ -1,4 +1,4 @@
-"""The disk under a broker, made troublesome: rules of failure, a look at what was synced, and power cuts. Works through shim/ (LD_PRELOAD)."""
+"""The disk under a broker, made troublesome through shim/ (LD_PRELOAD): rules of failure, a look at what was synced, power cuts."""
 import os
 import shutil
 import tempfile
@@ -13,8 +13,8 @@ FAST = "/dev/shm" if os.path.isdir("/dev/shm") else None     # the ledger must n
 
 
 def build():
-    return shell("compat_build", "fault-shim.so", SHIM, "cc", "-std=gnu2x", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-shared",
-                 "-fPIC", "-o", "{}", "shim.c", "rules.c", "ledger.c", "-ldl", "-lpthread")
+    return shell("compat_build", "fault-shim.so", SHIM, "cc", "-std=gnu2x", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror",
+                 "-shared", "-fPIC", "-o", "{}", "shim.c", "rules.c", "ledger.c", "-ldl", "-lpthread")
 
 
 def until(condition, within=10, what="it"):
@@ -39,7 +39,9 @@ class Disk:
         self.log, self.control = os.path.join(self.fast, "ledger"), os.path.join(self.fast, "control")
         sanitizer = os.environ.get("ASAN_OPTIONS", "")
         self.env = {"LD_PRELOAD": build(), "FAULT_ROOT": self.data, "FAULT_LOG": self.log, "FAULT_CONTROL": self.control,
-                    "ASAN_OPTIONS": f"{sanitizer}:verify_asan_link_order=0".lstrip(":"), **({"FAULT_DATA": "1"} if contents else {})}
+                    "ASAN_OPTIONS": f"{sanitizer}:verify_asan_link_order=0".lstrip(":")}
+        if contents:
+            self.env["FAULT_DATA"] = "1"
         self.ledger = ledger.Ledger(self.data, self.log)
         self.read_to, self.seen = 0, []
         self.cuts = 0

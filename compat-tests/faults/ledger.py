@@ -1,8 +1,9 @@
 """From the shim's ledger to what a disk may hold after a power cut.
 
-Every file has a durable content and what was done to it since; every directory durable names and what was done to them. A sync moves what had
-been done when it began; a failed one dooms it: the kernel forgets such pages, so no later sync makes them durable. image() builds a directory:
-durable state, plus per directory a seeded prefix of its newer names, plus per file a seeded subset of its newer 4 KiB pages, torn at 512 bytes.
+Every file has a durable content and what was done to it since; every directory durable names and what was done to them. A sync
+moves what had been done when it began; a failed one dooms it: the kernel forgets such pages, so no later sync makes them durable.
+image() builds a directory: durable state, plus per directory a seeded prefix of its newer names, plus per file a seeded subset of
+its newer 4 KiB pages, torn at 512 bytes.
 """
 import os
 import struct
@@ -89,7 +90,8 @@ class File:
             if page not in reached:
                 kind = rng.random()
                 whole = rng.choice((0, len(ops), rng.randint(0, len(ops))))
-                reached[page] = [rng.choice((0, len(ops))) for _ in range(PAGE // SECTOR)] if kind < 0.3 else [whole] * (PAGE // SECTOR)
+                torn = [rng.choice((0, len(ops))) for _ in range(PAGE // SECTOR)]
+                reached[page] = torn if kind < 0.3 else [whole] * (PAGE // SECTOR)
             return reached[page][sector % (PAGE // SECTOR)]
 
         for i, (_, at, what, _) in enumerate(ops):
@@ -141,7 +143,7 @@ class Dir:
 
 
 class Ledger:
-    """The files below root, from now on. Names lead to nodes, for a file system uses the inode numbers of removed files again at once."""
+    """The files below root, from now on. Names lead to nodes, for inode numbers of removed files are used again at once."""
 
     def __init__(self, root, log):
         self.root, self.log, self.at, self.number = root, log, 0, 0

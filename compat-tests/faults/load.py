@@ -1,8 +1,8 @@
 """Clients at work until their broker dies, and a book of everything it promised them.
 
-A promise is a record acknowledged at acks=all, a record or an end of log shown to a consumer, a topic created or deleted, a producer id handed out.
-Whatever happens to the broker then (kill -9, power cut): keep() asks a restarted one for all of them, and repeats what had no answer as an
-idempotent client does. BR-062; I1 to I4, I11, I12 of the history checker, in small.
+A promise is a record acknowledged at acks=all, a record or an end of log shown to a consumer, a topic created or deleted, a producer
+id handed out. Whatever happens to the broker then (kill -9, power cut): keep() asks a restarted one for all of them, and repeats what
+had no answer as an idempotent client does. BR-062; I1 to I4, I11, I12 of the history checker, in small.
 """
 import threading
 import time

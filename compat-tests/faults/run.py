@@ -14,7 +14,7 @@ import time
 from raw import harness
 from raw.broker import COMPAT
 
-BOX_S = 120                                          # one test; a longer one says so with box()
+BOX_S = 120                                          # one test; times FULL_FACTOR with --full
 FULL_FACTOR = 10
 options = None
 
@@ -87,7 +87,8 @@ def main():
         run(result)
     strict = os.environ.get("CI") == "true" and result.skipped
     print(f"# seed {options.seed}, {time.monotonic() - began:.0f} s")
-    print(f"{result.passed} passed, {result.failed + (result.skipped if strict else 0)} failed, {0 if strict else result.skipped} skipped")
+    print(f"{result.passed} passed, {result.failed + (result.skipped if strict else 0)} failed, "
+          f"{0 if strict else result.skipped} skipped")
     return 1 if result.failed or strict or not result.passed else 0
 
 

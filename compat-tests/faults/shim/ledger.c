@@ -1,7 +1,9 @@
 /* Writes the records of ledger.h.
  *
- * Happy path: one append of head, names and bytes per record; in the page cache it outlives the process, however that ends.
- * Failure modes: what cannot be written ends the process with 99. A SIGKILL may tear the last record; the reader cuts it off.
+ * Happy path: one append of head, names and bytes per record; in the page cache it outlives the
+ * process, however that ends.
+ * Failure modes: what cannot be written ends the process with 99. A SIGKILL may tear the last
+ * record; the reader cuts it off.
  * Runs on: whoever holds the shim's lock. */
 #define _GNU_SOURCE
 #include "ledger.h"
@@ -53,7 +55,8 @@ static void put_pieces(struct iovec *iov, int n) {
     }
 }
 
-static void put(struct record *r, const char *name1, const char *name2, const struct iovec *data, int data_n) {
+static void put(struct record *r, const char *name1, const char *name2, const struct iovec *data,
+                int data_n) {
     struct iovec iov[PIECES];
     struct timespec t;
     int e = errno, n = 3;
@@ -95,11 +98,13 @@ void ledger_name(enum ledger_op op, uint64_t dir, uint64_t ino, const char *name
 }
 
 void ledger_rename(const struct ledger_move *m) {
-    put(&(struct record){.op = LEDGER_RENAME, .ino = m->ino, .a = m->dir1, .b = (int64_t)m->dir2}, m->name1, m->name2, NULL, 0);
+    put(&(struct record){.op = LEDGER_RENAME, .ino = m->ino, .a = m->dir1, .b = (int64_t)m->dir2},
+        m->name1, m->name2, NULL, 0);
 }
 
 void ledger_write(uint64_t ino, int64_t at, int64_t n, const struct iovec *iov, int iov_n) {
-    put(&(struct record){.op = LEDGER_WRITE, .ino = ino, .a = (uint64_t)at, .b = n}, "", "", iov, iov_n);
+    put(&(struct record){.op = LEDGER_WRITE, .ino = ino, .a = (uint64_t)at, .b = n}, "", "", iov,
+        iov_n);
 }
 
 void ledger_size(uint64_t ino, int64_t size) {
@@ -107,7 +112,8 @@ void ledger_size(uint64_t ino, int64_t size) {
 }
 
 uint64_t ledger_sync_begin(bool whole, uint64_t ino, int of, const char *path) {
-    put(&(struct record){.op = LEDGER_SYNC_BEGIN, .n = of, .ino = ino, .a = ++syncs, .b = whole}, path, "", NULL, 0);
+    put(&(struct record){.op = LEDGER_SYNC_BEGIN, .n = of, .ino = ino, .a = ++syncs, .b = whole},
+        path, "", NULL, 0);
     return syncs;
 }
 
@@ -116,5 +122,6 @@ void ledger_sync_end(uint64_t id, int error, bool lied) {
 }
 
 void ledger_fault(int rule, uint64_t ino, int error, const char *path) {
-    put(&(struct record){.op = LEDGER_FAULT, .n = rule, .ino = ino, .a = (uint64_t)error}, path, "", NULL, 0);
+    put(&(struct record){.op = LEDGER_FAULT, .n = rule, .ino = ino, .a = (uint64_t)error}, path, "",
+        NULL, 0);
 }

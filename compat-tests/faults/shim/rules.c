@@ -1,7 +1,9 @@
 /* Reads and applies the rules of rules.h.
  *
- * Happy path: one stat of the control file per judged call; unchanged: the counters go on. Changed: all rules anew, counters at nought.
- * Failure modes: no control file is no rules; a word that nobody knows ends the process with 99, for its test would pass by mistake.
+ * Happy path: one stat of the control file per judged call; unchanged: the counters go on. Changed:
+ * all rules anew, counters at nought.
+ * Failure modes: no control file is no rules; a word that nobody knows ends the process with 99,
+ * for its test would pass by mistake.
  * Runs on: whoever holds the shim's lock. */
 #define _GNU_SOURCE
 #include "rules.h"
@@ -33,12 +35,14 @@ static ino_t control_ino;
 static struct rule rules[RULES_CAP];
 static int rules_n;
 
-static const char *const kinds[KINDS] = {"write", "read", "sync", "syncfs", "open", "create", "rename", "truncate", "unlink", "mkdir",
-                                         "fallocate", "statvfs"};
+static const char *const kinds[KINDS] = {"write",  "read",   "sync",      "syncfs",
+                                         "open",   "create", "rename",    "truncate",
+                                         "unlink", "mkdir",  "fallocate", "statvfs"};
 static const struct {
     const char *name;
     int value;
-} errors[] = {{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EINTR", EINTR}, {"EDQUOT", EDQUOT}, {"EMFILE", EMFILE}, {"EROFS", EROFS}, {"EACCES", EACCES}};
+} errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR},  {"EDQUOT", EDQUOT},
+              {"EMFILE", EMFILE}, {"EROFS", EROFS},   {"EACCES", EACCES}};
 
 static void unknown(const char *word) {
     (void)fprintf(stderr, "fault shim: '%s' is no rule\n", word);
@@ -88,8 +92,9 @@ static void take_word(struct rule *r, const char *word) {
         r->flip = true;
     } else if (number(word, "seed", &seed)) {
         r->rng = (uint64_t)seed * 2 + 1;
-    } else if (!number(word, "skip", &r->skip) && !number(word, "times", &r->times) && !number(word, "pct", &r->pct) &&
-               !number(word, "at", &r->at) && !number(word, "delay", &r->delay_ms) && !number(word, "free", &r->free)) {
+    } else if (!number(word, "skip", &r->skip) && !number(word, "times", &r->times) &&
+               !number(word, "pct", &r->pct) && !number(word, "at", &r->at) &&
+               !number(word, "delay", &r->delay_ms) && !number(word, "free", &r->free)) {
         unknown(word);
     }
 }
@@ -103,7 +108,8 @@ static void take_line(char *line) {
     if (rules_n++ == RULES_CAP) {
         unknown(line);
     }
-    *r = (struct rule){.kind = kind_of(word), .times = 1, .pct = 100, .at = -1, .free = -1, .rng = 1};
+    *r = (struct rule){
+        .kind = kind_of(word), .times = 1, .pct = 100, .at = -1, .free = -1, .rng = 1};
     while ((word = strsep(&rest, " "))) {
         if (word[0] != 0) {
             take_word(r, word);
@@ -131,7 +137,8 @@ static void refresh(void) {
     if (!control || stat(control, &st) != 0) {
         rules_n = 0;
         control_ino = 0;
-    } else if (st.st_ino != control_ino || st.st_mtim.tv_sec != control_time.tv_sec || st.st_mtim.tv_nsec != control_time.tv_nsec) {
+    } else if (st.st_ino != control_ino || st.st_mtim.tv_sec != control_time.tv_sec ||
+               st.st_mtim.tv_nsec != control_time.tv_nsec) {
         control_ino = st.st_ino;
         control_time = st.st_mtim;
         read_control();
@@ -169,13 +176,19 @@ static bool is_due(struct rule *r, int64_t at, int64_t n) {
 }
 
 static struct verdict strike(struct rule *r, int64_t at, int64_t n) {
-    struct verdict v = {.rule = (int)(r - rules), .error = r->error, .cut = -1, .delay_ms = r->delay_ms, .free = r->free, .lie = r->lie, .flip = r->flip};
+    struct verdict v = {.rule = (int)(r - rules),
+                        .error = r->error,
+                        .cut = -1,
+                        .delay_ms = r->delay_ms,
+                        .free = r->free,
+                        .lie = r->lie,
+                        .flip = r->flip};
     bool before = r->at > at;
     if (before || r->cuts) {
         v.cut = before ? r->at - at : n > 1 ? n / 2 : n;
         v.error = 0;
     }
-    r->struck += !before || r->cuts;           /* an error waits for the write that begins at its byte */
+    r->struck += !before || r->cuts; /* an error waits for the write that begins at its byte */
     return v;
 }
 

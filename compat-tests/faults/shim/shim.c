@@ -1,16 +1,21 @@
 /* Trouble between a process and its disk, and a ledger of what it did there: an LD_PRELOAD library.
  *
- * Happy path: every call on a file below FAULT_ROOT is judged by the rules in the file FAULT_CONTROL (read again whenever it changes;
- * rules.h has the notation), done, and written to the ledger FAULT_LOG (ledger.h): names made, renamed and removed, bytes written with their
- * contents, sizes cut, syncs begun and ended. From it ledger.py plays a power cut: what no sync covered is lost, torn or kept, as a seed says.
- * Failure modes: a ledger that cannot be written ends the process with 99, for a test that believes in it must not pass.
- * One mutex orders calls and ledger alike; only syncs, reads and delays run outside of it, so that lanes still do not wait for each other.
- * A call cut off by SIGKILL between the kernel and the ledger is not in it: ledger.py compares with the real files after each kill.
+ * Happy path: every call on a file below FAULT_ROOT is judged by the rules in the file
+ * FAULT_CONTROL (read again whenever it changes; rules.h has the notation), done, and written to
+ * the ledger FAULT_LOG (ledger.h): names made, renamed and removed, bytes written with their
+ * contents, sizes cut, syncs begun and ended. From it ledger.py plays a power cut: what no sync
+ * covered is lost, torn or kept, as a seed says.
+ * Failure modes: a ledger that cannot be written ends the process with 99, for a test that believes
+ * in it must not pass.
+ * One mutex orders calls and ledger alike; only syncs, reads and delays run outside of it, so that
+ * lanes still do not wait for each other. A call cut off by SIGKILL between the kernel and the
+ * ledger is not in it: ledger.py compares with the real files after each kill.
  * Runs on: whatever thread calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +26,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "ledger.h"
@@ -34,11 +38,11 @@ static char root[PATH_CAP];
 static size_t root_n;
 
 /* The next definition of a function: libc's, or a sanitizer's. Looked up once. */
-#define REAL(name)                                                          \
-    (*({                                                                    \
-        static __typeof__(&name) found;                                     \
-        found = found ? found : (__typeof__(&name))real(#name);             \
-        found;                                                              \
+#define REAL(name)                                              \
+    (*({                                                        \
+        static __typeof__(&name) found;                         \
+        found = found ? found : (__typeof__(&name))real(#name); \
+        found;                                                  \
     }))
 
 static void *real(const char *name) {
@@ -72,18 +76,20 @@ static void leave(void) {
 
 struct place {
     char full[PATH_CAP * 2];
-    const char *path;              /* below the root; "" is the root itself */
-    uint64_t ino;                  /* 0: does not exist */
+    const char *path; /* below the root; "" is the root itself */
+    uint64_t ino;     /* 0: does not exist */
     bool dir;
     int64_t size;
 };
 
 static bool below(struct place *pl) {
     size_t n = strlen(pl->full);
-    while (n > 1 && (pl->full[n - 1] == '/' || (pl->full[n - 1] == '.' && pl->full[n - 2] == '/'))) {
+    while (n > 1 &&
+           (pl->full[n - 1] == '/' || (pl->full[n - 1] == '.' && pl->full[n - 2] == '/'))) {
         pl->full[--n] = 0;
     }
-    if (root_n == 0 || strncmp(pl->full, root, root_n) != 0 || (pl->full[root_n] != 0 && pl->full[root_n] != '/')) {
+    if (root_n == 0 || strncmp(pl->full, root, root_n) != 0 ||
+        (pl->full[root_n] != 0 && pl->full[root_n] != '/')) {
         return false;
     }
     pl->path = pl->full + root_n + (pl->full[root_n] == '/');
@@ -111,7 +117,8 @@ static void take_stat(struct place *pl, const struct stat *st) {
 static bool place_fd(struct place *pl, int fd) {
     int e = errno;
     struct stat st;
-    bool ours = root_n > 0 && link_of(fd, pl->full, sizeof pl->full) && below(pl) && fstat(fd, &st) == 0;
+    bool ours = root_n > 0 && link_of(fd, pl->full, sizeof pl->full) && below(pl) &&
+                fstat(fd, &st) == 0;
     if (ours) {
         take_stat(pl, &st);
     }
@@ -119,7 +126,8 @@ static bool place_fd(struct place *pl, int fd) {
     return ours;
 }
 
-/* The same, with the lock taken when it is ours. Others' descriptors are never kept waiting: a signal handler may write to one. */
+/* The same, with the lock taken when it is ours. Others' descriptors are never kept waiting: a
+ * signal handler may write to one. */
 static bool enter_fd(struct place *pl, int fd) {
     if (!place_fd(pl, fd)) {
         return false;
@@ -132,7 +140,9 @@ static bool place_at(struct place *pl, int at, const char *path) {
     int e = errno;
     char base[PATH_CAP] = "";
     struct stat st;
-    bool known = root_n > 0 && (path[0] == '/' || (at == AT_FDCWD ? getcwd(base, sizeof base) != NULL : link_of(at, base, sizeof base)));
+    bool known = root_n > 0 &&
+                 (path[0] == '/' || (at == AT_FDCWD ? getcwd(base, sizeof base) != NULL
+                                                    : link_of(at, base, sizeof base)));
     if (known) {
         (void)snprintf(pl->full, sizeof pl->full, path[0] == '/' ? "%s%s" : "%s/%s", base, path);
     }
@@ -171,7 +181,8 @@ static struct verdict judge(enum kind kind, const struct place *pl, int64_t at, 
     return v;
 }
 
-/* Inside the lock: the delay (with the lock open) and the error of a verdict. True: the call fails. */
+/* Inside the lock: the delay (with the lock open) and the error of a verdict. True: the call fails.
+ */
 static bool struck(const struct verdict *v) {
     if (v->delay_ms > 0) {
         leave();
@@ -208,7 +219,8 @@ static int head_of(const struct iovec *iov, int n, int64_t bytes, struct iovec *
 }
 
 /* Ours only, lock held. at < 0: at the descriptor's position. */
-static ssize_t write_ours(int fd, const struct place *pl, const struct iovec *iov, int n, off_t at) {
+static ssize_t write_ours(int fd, const struct place *pl, const struct iovec *iov, int n,
+                          off_t at) {
     struct iovec cut[IOV_CAP];
     off_t from = at >= 0 ? at : fcntl(fd, F_GETFL) & O_APPEND ? pl->size : lseek(fd, 0, SEEK_CUR);
     struct verdict v = judge(KIND_WRITE, pl, from, total(iov, n));
@@ -255,7 +267,7 @@ ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t at) {
 }
 
 ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags) {
-    (void)flags;                   /* none that perigee would need */
+    (void)flags; /* none that perigee would need */
     return write_any(fd, iov, n, at);
 }
 
@@ -270,7 +282,8 @@ static ssize_t read_any(int fd, const struct iovec *iov, int n, off_t at) {
     }
     ssize_t did = fails ? -1 : REAL(preadv)(fd, iov, n, at);
     if (v.flip && did > 0) {
-        ((uint8_t *)iov[0].iov_base)[(iov[0].iov_len < (size_t)did ? iov[0].iov_len : (size_t)did) / 2] ^= 0x10;
+        ((uint8_t *)iov[0]
+             .iov_base)[(iov[0].iov_len < (size_t)did ? iov[0].iov_len : (size_t)did) / 2] ^= 0x10;
     }
     return did;
 }
@@ -342,7 +355,8 @@ static int open_ours(struct place *pl, int at, const char *path, int flags, mode
 static int open_any(int at, const char *path, int flags, mode_t mode) {
     struct place pl;
     enter();
-    int fd = place_at(&pl, at, path) ? open_ours(&pl, at, path, flags, mode) : REAL(openat)(at, path, flags, mode);
+    int fd = place_at(&pl, at, path) ? open_ours(&pl, at, path, flags, mode)
+                                     : REAL(openat)(at, path, flags, mode);
     leave();
     return fd;
 }
@@ -379,7 +393,8 @@ int renameat(int at1, const char *path1, int at2, const char *path2) {
     if (r == 0) {
         const char *name1, *name2;
         uint64_t dir1 = parent(&from, &name1), dir2 = parent(&to, &name2);
-        ledger_rename(&(struct ledger_move){.dir1 = dir1, .name1 = name1, .dir2 = dir2, .name2 = name2, .ino = from.ino});
+        ledger_rename(&(struct ledger_move){
+            .dir1 = dir1, .name1 = name1, .dir2 = dir2, .name2 = name2, .ino = from.ino});
     }
     leave();
     return r;
@@ -497,7 +512,7 @@ ALSO(ftruncate64, ftruncate)
 ALSO(fallocate64, fallocate)
 
 int fstatvfs64(int fd, struct statvfs64 *ret) {
-    return fstatvfs(fd, (struct statvfs *)ret);    /* the same layout on 64-bit machines */
+    return fstatvfs(fd, (struct statvfs *)ret); /* the same layout on 64-bit machines */
 }
 
 int __openat_2(int at, const char *path, int flags) {

@@ -64,7 +64,7 @@ class Home:
         shutil.copytree(self.disk.data, self.saved)
 
     def marked(self):
-        """Wait until the durable marks cover what was acknowledged: two syncs of each marks file after it."""
+        """Wait until the durable marks speak of every log: a sync of each marks file that begins after the load."""
         self.disk.arm()
         want = set(self.meta_files("marks."))
         until(lambda: {r.name for r in self.disk.events() if r.op == ledger.SYNC_BEGIN} >= want, 10, "a sync of the durable marks")
@@ -121,7 +121,8 @@ def refused_or_whole(home, name):
     assert not lost, f"{name}: data files are gone: {lost}"
 
 
-@test("T12 the metadata log damaged below what was synced: exit 74, one line that names it, nothing touched; put back, everything is served")
+@test("T12 the metadata log damaged below what was synced: exit 74, one line that names it, nothing touched; put back, "
+      "everything is served")
 def metadata_log(c):
     home, rng = Home(c, clean=True), run.rng("metalog")
     name = os.path.join(META, "metadata.log")
@@ -140,7 +141,8 @@ def metadata_log(c):
     home.served()
 
 
-@test("T12 the metadata log damaged after kill -9, at any byte: refused, or every acknowledged topic is served; no data file is deleted")
+@test("T12 the metadata log damaged after kill -9, at any byte: refused, or every acknowledged topic is served; no "
+      "data file is deleted")
 def metadata_log_unclean(c):
     home, rng = Home(c, clean=False), run.rng("metalog unclean")
     name = os.path.join(META, "metadata.log")
@@ -159,21 +161,24 @@ def metadata_log_unclean(c):
 def other_metadata(c):
     home = Home(c, clean=True)
     form = os.path.join(META, "format")
-    for name, how in [(form, lambda p: flip(p, 3)), (form, lambda p: cut(p, 0)), (form, os.unlink), ("meta.properties", lambda p: cut(p, 12)),
-                      ("meta.properties", lambda p: flip(p, 12)), ("meta.properties", os.unlink)]:
+    properties = "meta.properties"
+    for name, how in [(form, lambda p: flip(p, 3)), (form, lambda p: cut(p, 0)), (form, os.unlink),
+                      (properties, lambda p: cut(p, 12)), (properties, lambda p: flip(p, 12)), (properties, os.unlink)]:
         how(home.path(name))
         refused(home.broker, DAMAGED, os.path.basename(name))
         home.restore()
     home.served()
 
 
-@test("T12 a missing or damaged marks file never makes a log look empty: refused, or everything is served; no data file is deleted")
+@test("T12 a missing or damaged marks file never makes a log look empty: refused, or everything is served; no data "
+      "file is deleted")
 def marks(c):
     for clean in (True, False):
         home, rng = Home(c, clean), run.rng(f"marks {clean}")
         for name in home.meta_files("marks."):
             size = os.path.getsize(home.path(name))
-            for how in [os.unlink, lambda p: cut(p, 0), lambda p: cut(p, size // 2), lambda p: flip(p, size - 1), lambda p: flip(p, rng.randrange(size))]:
+            for how in [os.unlink, lambda p: cut(p, 0), lambda p: cut(p, size // 2), lambda p: flip(p, size - 1),
+                        lambda p: flip(p, rng.randrange(size))]:
                 how(home.path(name))
                 refused_or_whole(home, name)
                 home.restore()
@@ -198,7 +203,8 @@ def snapshot(c):
     rng, saved = run.rng("snapshot"), disk.data + ".saved"
     shutil.copytree(disk.data, saved)
     size = os.path.getsize(path)
-    for how in [lambda p: flip(p, rng.randrange(size)), lambda p: flip(p, size - 1), lambda p: cut(p, size // 2), lambda p: cut(p, 0), os.unlink]:
+    for how in [lambda p: flip(p, rng.randrange(size)), lambda p: flip(p, size - 1), lambda p: cut(p, size // 2), lambda p: cut(p, 0),
+                os.unlink]:
         how(path)
         refused(broker, DAMAGED, "metadata.")
         shutil.rmtree(disk.data)
@@ -209,7 +215,8 @@ def snapshot(c):
 
 # ---- whose directory is it ----
 
-@test("a data directory in use: the second broker exits 78 with one line that names the directory; the first goes on; after kill -9 it is free")
+@test("a data directory in use: the second broker exits 78 with one line that names the directory; the first goes on; "
+      "after kill -9 it is free")
 def locked(c):
     first = c.own()
     topic = c.topic(broker=first)
@@ -235,13 +242,16 @@ def kafka_directory(data):
             with open(os.path.join(data, folder, "0" * 20 + suffix), "wb") as f:
                 f.write(bytes(64))
     with open(os.path.join(data, "meta.properties"), "w", encoding="ascii") as f:
-        f.write("#\n#Tue Jan 02 03:04:05 UTC 2024\nnode.id=1\nversion=1\ndirectory.id=9sqWa5NOSFWmd4M4cJh6iA\ncluster.id=MkU3OEVBNTcwNTJENDM2Qk\n")
-    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint", "bootstrap.checkpoint"):
+        f.write("#\n#Tue Jan 02 03:04:05 UTC 2024\nnode.id=1\nversion=1\ndirectory.id=9sqWa5NOSFWmd4M4cJh6iA\n"
+                "cluster.id=MkU3OEVBNTcwNTJENDM2Qk\n")
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
+                 "bootstrap.checkpoint"):
         with open(os.path.join(data, name), "w", encoding="ascii") as f:
             f.write("0\n1\norders 0 1\n")
 
 
-@test("a directory of Apache Kafka, of somebody else, of another node, of a newer perigee: exit 78, one line that says so, nothing changed")
+@test("a directory of Apache Kafka, of somebody else, of another node, of a newer perigee: exit 78, one line that says "
+      "so, nothing changed")
 def foreign(c):
     def make(fill_it):
         disk = Disk()
@@ -269,7 +279,8 @@ def foreign(c):
     home.served()
 
 
-@test("T12 a partition's directory gone or emptied although its mark says that it held bytes: that partition is refused (56), named, the others are served")
+@test("T12 a partition's directory gone or emptied although its mark says that it held bytes: that partition is "
+      "refused (56), named, the others are served")
 def partition_gone(c):
     home = Home(c, clean=False)
     victim, path = home.topics[0], home.path(f"{home.topics[0]}-1")

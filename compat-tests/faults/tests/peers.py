@@ -52,7 +52,8 @@ def paced(pipes, probe, seconds, every=0.004):
     return out
 
 
-@test("T19 30 % of the syncs take 500 ms: acknowledgements wait for theirs, Metadata and a fetch of hot data stay below 10 ms (p99, open loop)")
+@test("T19 30 % of the syncs take 500 ms: acknowledgements wait for theirs, Metadata and a fetch of hot data stay "
+      "below 10 ms (p99, open loop)")
 def slow_syncs(c):
     broker, disk = troubled(c)
     topic, hot = c.topic(partitions=4, broker=broker), c.topic(broker=broker)
@@ -77,7 +78,8 @@ def slow_syncs(c):
         disk.disarm()
         tries.append(percentile(waits, 99) / max(10, 3 * calm))
         print(f"# syncs delayed: {delayed}; acks that waited: {len(slow)} of {sum(len(p.took) for p in pipes)}; "
-              f"Metadata and Fetch p50 {percentile(waits, 50):.2f} p99 {percentile(waits, 99):.2f} max {max(waits):.2f} ms (undisturbed p99 {calm:.2f})")
+              f"Metadata and Fetch p50 {percentile(waits, 50):.2f} p99 {percentile(waits, 99):.2f} max {max(waits):.2f} ms "
+              f"(undisturbed p99 {calm:.2f})")
         assert delayed and slow, "no sync was slow: this proves nothing"
         if tries[-1] < 1:
             break
@@ -87,7 +89,8 @@ def slow_syncs(c):
     assert min(tries) < 1, f"p99 above 10 ms, and above three times what the undisturbed machine needs: {tries}"
 
 
-@test("T19 D6 while a sync hangs nothing of it is acknowledged or shown, acks=1 is answered, and a second sync never overtakes it")
+@test("T19 D6 while a sync hangs nothing of it is acknowledged or shown, acks=1 is answered, and a second sync never "
+      "overtakes it")
 def hanging_sync(c):
     broker, disk = troubled(c)
     topic = c.topic(broker=broker)
@@ -107,7 +110,8 @@ def hanging_sync(c):
 
 # ---- T22 ----
 
-@test("T22 SIGSTOP for 10 s under a producer, a parked fetch and half a frame; SIGCONT: every answer once and in order, no storm, nobody cut off")
+@test("T22 SIGSTOP for 10 s under a producer, a parked fetch and half a frame; SIGCONT: every answer once and in "
+      "order, no storm, nobody cut off")
 def stopped(c):
     broker = c.own()
     topic = c.topic(broker=broker)
@@ -142,7 +146,8 @@ def stopped(c):
 
 # ---- T56: readers that do not read ----
 
-@test("T56 thirty readers that ask for megabytes and never read: memory bounded, a producer and a consumer go on, and all is given back when they leave")
+@test("T56 thirty readers that ask for megabytes and never read: memory bounded, a producer and a consumer go on, and "
+      "all is given back when they leave")
 def never_reads(c):
     broker = c.own()
     topic = c.topic(broker=broker)
@@ -170,7 +175,8 @@ def never_reads(c):
         assert fetch(conn, topic, end["base_offset"], max_wait_ms=1000)["records"]
         after.append((time.monotonic() - began) * 1000)
     peak = broker.rss_peak_kib()
-    print(f"# produce p99 {percentile(before, 99):.1f} ms before, produce and fetch p99 {percentile(after, 99):.1f} ms beside them; peak {peak} KiB")
+    print(f"# produce p99 {percentile(before, 99):.1f} ms before, produce and fetch p99 {percentile(after, 99):.1f} ms beside them; "
+          f"peak {peak} KiB")
     assert peak <= 96 * 1024, f"{peak} KiB"
     assert percentile(after, 99) < max(100, 10 * percentile(before, 99)), percentile(after, 99)
     for s in stubborn:
@@ -184,7 +190,8 @@ def never_reads(c):
 FILES = 256
 
 
-@test("T57 256 descriptors and 300 clients: accepting pauses without a busy loop, who is served is served, logs roll on, and who waited is served as soon as others leave")
+@test("T57 256 descriptors and 300 clients: accepting pauses without a busy loop, who is served is served, logs roll "
+      "on, and who waited is served as soon as others leave")
 def few_descriptors(c):
     broker = c.own(prefix=["prlimit", f"--nofile={FILES}:{FILES}"])
     topics = [c.topic(partitions=4, broker=broker, segment_bytes=3000) for _ in range(3)]
@@ -229,7 +236,8 @@ def few_descriptors(c):
             assert len(read_all(conn, t, p)) == 30
 
 
-@test("T57 descriptors run out inside the store (EMFILE when a segment is opened): clear errors at most, then service without restart, no hole")
+@test("T57 descriptors run out inside the store (EMFILE when a segment is opened): clear errors at most, then service "
+      "without restart, no hole")
 def no_descriptor_for_logs(c):
     broker, disk = troubled(c)
     topic = c.topic(broker=broker, segment_bytes=3000)
@@ -288,7 +296,8 @@ class Endless(threading.Thread):
             pass
 
 
-@test("BR-063 SIGTERM with 20 consumers in long polls, a busy producer, a stubborn reader and half a frame: exit 0 in under 5 s, nothing lost, the next start is clean and quick")
+@test("BR-063 SIGTERM with 20 consumers in long polls, a busy producer, a stubborn reader and half a frame: exit 0 in "
+      "under 5 s, nothing lost, the next start is clean and quick")
 def stop_under_load(c):
     for slow_disk in (False, True):
         broker, disk = troubled(c)
@@ -327,7 +336,8 @@ def stop_under_load(c):
         broker.kill9()
 
 
-@test("BR-063 a second SIGTERM while the first stop waits for a hanging disk ends the process at once; nothing acknowledged is lost")
+@test("BR-063 a second SIGTERM while the first stop waits for a hanging disk ends the process at once; nothing "
+      "acknowledged is lost")
 def second_signal(c):
     broker, disk = troubled(c)
     topic = c.topic(broker=broker)

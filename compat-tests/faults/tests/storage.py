@@ -72,14 +72,16 @@ def ended(broker, limit=10):
 
 # ---- T13 ----
 
-@test("T13 fdatasync fails once: nobody of that group is acknowledged, the log is fenced and its file never synced again, others go on; a restart recovers")
+@test("T13 fdatasync fails once: nobody of that group is acknowledged, the log is fenced and its file never synced "
+      "again, others go on; a restart recovers")
 def sync_fails_once(c):
     for how in ("stop", "kill", "cut"):
         broker, disk, topic, conn = ready(c, contents=how == "cut")
         disk.arm(f"sync match={topic}-0/ errno=EIO")
         group = [c.conn(broker) for _ in range(4)]
         for k, g in enumerate(group):
-            g.send("Produce", 9, acks=-1, topics=[{"name": topic, "partitions": [{"index": 0, "records": rb.batch([(None, value(f"new-{k}"))])}]}])
+            g.send("Produce", 9, acks=-1, topics=[{"name": topic, "partitions": [
+                {"index": 0, "records": rb.batch([(None, value(f"new-{k}"))])}]}])
         answers = [g.recv("Produce", 9)["topics"][0]["partitions"][0] for g in group]
         disk.struck()
         assert all(a["error"] == STORAGE_ERROR for a in answers), answers
@@ -106,7 +108,8 @@ def sync_fails_once(c):
         broker.kill9()
 
 
-@test("T13 a failed sync of the metadata log, or of the whole file system: no answer says success, exit 74 with a line that says why; a restart recovers")
+@test("T13 a failed sync of the metadata log, or of the whole file system: no answer says success, exit 74 with a line "
+      "that says why; a restart recovers")
 def sync_fails_for_all(c):
     def create(conn, _):
         return conn.call("CreateTopics", 7, topics=[{"name": "wanted"}])["topics"][0]["error"]
@@ -115,7 +118,8 @@ def sync_fails_for_all(c):
         parts = [{"index": p, "records": rb.batch([(None, value("new"))])} for p in range(24)]
         answer = conn.call("Produce", 9, acks=-1, topics=[{"name": topic, "partitions": parts}])
         return max(p["error"] for p in answer["topics"][0]["partitions"])
-    for rule, act in (("sync match=metadata.log errno=EIO", create), ("write match=metadata.log errno=EIO", create), ("syncfs errno=EIO", many)):
+    for rule, act in (("sync match=metadata.log errno=EIO", create), ("write match=metadata.log errno=EIO", create),
+                      ("syncfs errno=EIO", many)):
         broker, disk, topic, conn = ready(c, partitions=24)      # more dirty logs per shard than are synced one by one
         disk.arm(rule)
         try:
@@ -135,11 +139,13 @@ def sync_fails_for_all(c):
 
 ANYWHERE = [f"{kind} match={where} skip={{skip}} errno={{errno}}"
             for kind in ("sync", "write", "create", "rename")
-            for where in ("/.log", "/.index", "/.timeindex", "/.snapshot", "marks.", "metadata.", "/leader-epoch-checkpoint", "partition.metadata", "")
+            for where in ("/.log", "/.index", "/.timeindex", "/.snapshot", "marks.", "metadata.", "/leader-epoch-checkpoint",
+                          "partition.metadata", "")
             ] + ["sync match=perigee.meta errno=EIO", "syncfs errno=EIO", "truncate errno=EIO", "mkdir errno={errno}", "unlink errno=EIO"]
 
 
-@test("T13 T14 T16 one failure (EIO, ENOSPC) of a sync, write, creation or renaming anywhere, under load, then a power cut: no promise is broken, "
+@test("T13 T14 T16 one failure (EIO, ENOSPC) of a sync, write, creation or renaming anywhere, under load, then a power "
+      "cut: no promise is broken, "
       "nothing synced again, only clear errors")
 def fails_anywhere(c):
     rng = run.rng(f"anywhere/{c.shards}")
@@ -206,7 +212,8 @@ def always_short(c):
     load.keep(broker)
 
 
-@test("T14 EIO in the middle of a segment's write: not acknowledged, fenced, others go on; a restart cuts the torn batch and goes on at the right offset")
+@test("T14 EIO in the middle of a segment's write: not acknowledged, fenced, others go on; a restart cuts the torn "
+      "batch and goes on at the right offset")
 def write_error(c):
     rng = run.rng("t14 eio")
     for i in range(20 if c.full else 4):
@@ -243,7 +250,8 @@ def resumes(conn, topic, tag, partition=0, within=10):
     return answers[-1]["base_offset"]
 
 
-@test("T15 BR-061 a full disk (ENOSPC): a clear retriable error and no hang-up; consumers, metadata and admin go on; freed space resumes service; no hole")
+@test("T15 BR-061 a full disk (ENOSPC): a clear retriable error and no hang-up; consumers, metadata and admin go on; "
+      "freed space resumes service; no hole")
 def disk_full(c):
     broker, disk, topic, conn = ready(c)
     disk.arm(f"write match={topic}- times=0 errno=ENOSPC", "statvfs times=0 free=4096")
@@ -288,7 +296,8 @@ class SmallDisk:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-@test("T15 BR-061 a real 40 MB file system filled to the brim: a clear error, readers and admin go on, deleting a topic frees space and service resumes; "
+@test("T15 BR-061 a real 40 MB file system filled to the brim: a clear error, readers and admin go on, deleting a "
+      "topic frees space and service resumes;"
       "no hole, also after kill -9", full=True)
 def small_disk(c):
     disk = SmallDisk(c)
@@ -320,7 +329,8 @@ def small_disk(c):
     broker.kill9()
 
 
-@test("T15 BR-061 ENOSPC in the middle of a batch: cut back, refused with a clear error, the next batch gets the same offset; no hole before or after a restart")
+@test("T15 BR-061 ENOSPC in the middle of a batch: cut back, refused with a clear error, the next batch gets the same "
+      "offset; no hole before or after a restart")
 def full_within_a_batch(c):
     rng, want = run.rng("t15"), old()
     broker, disk, topic, conn = ready(c)
@@ -338,7 +348,8 @@ def full_within_a_batch(c):
     assert values(c.conn(broker), topic) == want
 
 
-@test("T15 an idempotent producer with five in flight meets ENOSPC and retries as clients do: every record once, in order (I3, I7)")
+@test("T15 an idempotent producer with five in flight meets ENOSPC and retries as clients do: every record once, in "
+      "order (I3, I7)")
 def full_idempotent(c):
     from raw.harness import producer_id
     rng = run.rng("t15 idempotent")
@@ -366,7 +377,8 @@ def full_idempotent(c):
     assert values(conn, topic) == want
 
 
-@test("T16 ENOSPC exactly at a roll, at a checkpoint's side files, at the durable marks, at the metadata log: clear errors at most, then service without restart")
+@test("T16 ENOSPC exactly at a roll, at a checkpoint's side files, at the durable marks, at the metadata log: clear "
+      "errors at most, then service without restart")
 def full_elsewhere(c):
     rules = ["create match=/.log times=3", "create match=/.index times=3", "write match=/.index times=3", "write match=/.timeindex times=3",
              "write match=marks. times=3", "create match=/.snapshot times=3", "mkdir times=3", "write match=partition.metadata times=3",
@@ -406,7 +418,8 @@ def full_elsewhere(c):
 
 # ---- T17 ----
 
-@test("T17 a read that fails or brings wrong bytes: an error for that fetch only, never bad bytes; the next fetch and other partitions are well")
+@test("T17 a read that fails or brings wrong bytes: an error for that fetch only, never bad bytes; the next fetch and "
+      "other partitions are well")
 def bad_reads(c):
     broker, disk, topic, conn = ready(c, n=20)
     broker.stop()
@@ -422,11 +435,13 @@ def bad_reads(c):
     assert put(conn, topic, "more")["base_offset"] == 20
 
 
-@test("T13 T15 opening a data directory on a disk that fails or is full at boot: exit 74 or service, one clear line, nothing lost; then a normal start")
+@test("T13 T15 opening a data directory on a disk that fails or is full at boot: exit 74 or service, one clear line, "
+      "nothing lost; then a normal start")
 def failing_boot(c):
     broker, disk, topic, conn = ready(c)
     broker.kill9()
-    for rule in ("syncfs errno=EIO", "sync times=0 errno=EIO", "write times=0 errno=EIO", "write times=0 errno=ENOSPC", "read times=0 errno=EIO",
+    for rule in ("syncfs errno=EIO", "sync times=0 errno=EIO", "write times=0 errno=EIO", "write times=0 errno=ENOSPC",
+                 "read times=0 errno=EIO",
                  "open match=/.log times=0 errno=EIO", "open match=metadata.log errno=EIO", "truncate times=0 errno=EIO"):
         disk.arm(rule)
         log = len(broker.log_text())
