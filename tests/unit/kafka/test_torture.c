@@ -256,9 +256,68 @@ static const struct scene scenes[] = {
 START_TEST(the_nth_allocation_fails) { torture(&scenes[_i]); }
 END_TEST
 
+/* ---- memory that is short for a while (T66) ---- */
+
+#define CROWD 24
+
+static void crowd_ask(struct say *s, int i) {
+    switch (i % 4) {
+    case 0:
+        say_produce(s, (struct say_to){"t", i % 3}, 1, say_batch(s, &(struct say_batch){.value_n = 100000}));
+        break;
+    case 1:
+        say_fetch(s, T0, 0, 50, 1);
+        break;
+    case 2:
+        send_metadata(s);
+        break;
+    default:
+        say_list(s, T0, -1);
+    }
+}
+
+/* A ceiling close above what is alive, under the load of two dozen clients: each is answered or closed, nobody hangs; when the ceiling is
+ * gone all is as before. */
+START_TEST(T66_memory_short_for_a_while) {
+    rig_init(&r, 40 + (uint64_t)_i, 1u << (_i % 3));
+    r.errors_expected = true;
+    start(&scenes[0]);
+    int closed = 0;
+    for (int round = 0; round < 12; round++) {
+        struct say *s[CROWD];
+        for (int i = 0; i < CROWD; i++) {
+            s[i] = say_open(&r);
+        }
+        rig_budget(&r, rig_live(&r) + (size_t)round * 30000);
+        for (int i = 0; i < CROWD; i++) {
+            crowd_ask(s[i], i + round);
+            crowd_ask(s[i], i + round);
+        }
+        rig_run(&r, 500);
+        rig_budget(&r, 0);
+        ck_assert(world_node_is_up(r.n));
+        for (int i = 0; i < CROWD; i++) {
+            for (int k = 0; k < 2 && !s[i]->down; k++) {
+                ck_assert_msg(say_await(s[i], 5000) || s[i]->down, "round %d client %d hangs", round, i);
+                if (say_has(s[i])) {
+                    (void)say_take(s[i]);
+                }
+            }
+            closed += s[i]->down;
+            say_close(s[i]);
+        }
+        goes_on();
+    }
+    ck_assert_int_gt(closed, 10);                  /* it was short */
+    rig_stop(&r);
+    rig_done(&r);
+}
+END_TEST
+
 int main(void) {
     TCase *tc = tcase_create("torture");
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, the_nth_allocation_fails, 0, SCENES);
+    tcase_add_loop_test(tc, T66_memory_short_for_a_while, 0, 9);
     return run_suite("torture", tc);
 }
