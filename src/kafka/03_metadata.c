@@ -1,13 +1,15 @@
 /* Metadata v0-13: brokers, controller, topics.
  *
  * Behaviour: missing topics that the request names are created when broker and request allow it, and the answer shows them finished (S3.3, BR-044); never for a list of all (BR-043). Per topic
- * an error of its own: 17 for an illegal name, 3 unknown, 100 unknown id, 29 refused. The address is that of the listener the request came in on (S3.10, BR-040, BR-041).
+ * an error of its own: 17 for an illegal name, 3 unknown, 100 unknown id, 29 refused. The address is that of the listener the request came in on (S3.10, BR-040, BR-041). A topic that is
+ * named twice is answered once, so that no answer is larger than one for all topics.
  * Versions: v0 empty array = all, v1+ null = all (S3.1); v4+ auto-creation flag; v8+ authorised operations; v9 flexible; v10+ topic ids; v10-11 may not ask by id: 42 (S3.5); v12+ by id; v13 top-level error.
  * Runs on: home shard; creations on shard 0. */
 #include <string.h>
 
 #include "api.h"
 #include "broker/topics.h"
+#include "seen.h"
 #include "wire/k_metadata.h"
 
 #define METADATA_OPS_UNASKED INT32_MIN
@@ -19,15 +21,21 @@
 struct metadata_create {
     struct topics_change change;
     struct rq *rq;
-    size_t i;                          /* index in the request */
+    size_t i;                          /* index in asked[] */
+};
+
+struct metadata_asked {                /* a topic that the request means, the first time it names it */
+    const struct k_metadata_req_topic *topic;
+    err created;                       /* why creation failed, OK otherwise */
 };
 
 struct metadata_work {
     struct k_metadata_resp resp;
     const struct k_metadata_req *q;
-    err *created;                      /* per asked topic: why creation failed, OK otherwise */
+    struct metadata_asked *asked;
+    size_t asked_n;
     size_t left;
-    bool all;
+    bool all, by_id;
 };
 
 /* ---- the answer ---- */
@@ -77,15 +85,15 @@ static void metadata_no_topic(struct k_metadata_resp_topic *to, const struct k_m
     to->topic_id = by_id && e != ERR_DENIED ? asked->topic_id : (uuid){{0}};
 }
 
-static bool metadata_named(struct rq *rq, size_t i, struct k_metadata_resp_topic *to, bool by_id) {
-    struct metadata_work *w = rq->work;
-    const struct k_metadata_req_topic *asked = &w->q->topics[i];
+static bool metadata_named(struct rq *rq, const struct metadata_asked *asked, struct k_metadata_resp_topic *to) {
+    bool by_id = ((struct metadata_work *)rq->work)->by_id;
+    const struct k_metadata_req_topic *q = asked->topic;
     err e = ERR_OK;
-    if (!by_id && !rq_allow(rq, ALLOW_DESCRIBE, ALLOW_TOPIC, asked->name)) {
-        metadata_no_topic(to, asked, by_id, ERR_DENIED);
+    if (!by_id && !rq_allow(rq, ALLOW_DESCRIBE, ALLOW_TOPIC, q->name)) {
+        metadata_no_topic(to, q, by_id, ERR_DENIED);
         return true;
     }
-    const struct meta_topic *t = api_topic(rq, asked->name, asked->topic_id, by_id, &e);
+    const struct meta_topic *t = api_topic(rq, q->name, q->topic_id, by_id, &e);
     if (t != NULL && by_id && !rq_allow(rq, ALLOW_DESCRIBE, ALLOW_TOPIC, span_str(t->name))) {
         t = NULL;
         e = ERR_NO_TOPIC_ID;
@@ -93,12 +101,12 @@ static bool metadata_named(struct rq *rq, size_t i, struct k_metadata_resp_topic
     if (t != NULL) {
         return metadata_topic(rq, t, to);
     }
-    if (!by_id && !meta_topic_name_ok(asked->name)) {
+    if (!by_id && !meta_topic_name_ok(q->name)) {
         e = ERR_BAD_TOPIC;                         /* S3.4 */
-    } else if (!by_id && w->created[i] != ERR_OK && w->created[i] != ERR_TOPIC_EXISTS) {
-        e = w->created[i] == ERR_BAD_TOPIC ? ERR_BAD_TOPIC : ERR_NO_TOPIC;
+    } else if (!by_id && asked->created != ERR_OK && asked->created != ERR_TOPIC_EXISTS) {
+        e = asked->created == ERR_BAD_TOPIC ? ERR_BAD_TOPIC : ERR_NO_TOPIC;
     }
-    metadata_no_topic(to, asked, by_id, e);
+    metadata_no_topic(to, q, by_id, e);
     return true;
 }
 
@@ -123,19 +131,14 @@ static bool metadata_all(struct rq *rq) {
     return true;
 }
 
-static bool metadata_asked(struct rq *rq) {
+static bool metadata_each(struct rq *rq) {
     struct metadata_work *w = rq->work;
-    size_t n = (size_t)w->q->topics_n;
-    bool by_id = false;
-    for (size_t i = 0; i < n && rq->version >= 12; i++) {
-        by_id = by_id || !uuid_is_zero(w->q->topics[i].topic_id);      /* S3.6: with any id, names are ignored */
-    }
-    w->resp.topics = rq_array(rq, n, sizeof(*w->resp.topics));
+    w->resp.topics = rq_array(rq, w->asked_n, sizeof(*w->resp.topics));
     if (w->resp.topics == NULL) {
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!metadata_named(rq, i, &w->resp.topics[w->resp.topics_n++], by_id)) {
+    for (size_t i = 0; i < w->asked_n; i++) {
+        if (!metadata_named(rq, &w->asked[i], &w->resp.topics[w->resp.topics_n++])) {
             return false;
         }
     }
@@ -173,7 +176,7 @@ static void metadata_answer(struct rq *rq) {
         rq_silent(rq);
         return;
     }
-    bool ok = metadata_head(rq) && (w->all ? metadata_all(rq) : metadata_asked(rq));
+    bool ok = metadata_head(rq) && (w->all ? metadata_all(rq) : metadata_each(rq));
     if (!ok) {
         rq_fail(rq, ERR_NOMEM);
         return;
@@ -189,9 +192,10 @@ static void metadata_charge(struct rq *rq) {
     if (w->all) {
         bytes = m->topics_n * METADATA_TOPIC_BYTES + (size_t)m->partitions_n * METADATA_PART_BYTES;
     }
-    for (int32_t i = 0; !w->all && i < w->q->topics_n; i++) {
+    for (size_t i = 0; i < w->asked_n; i++) {
         err e;
-        const struct meta_topic *t = api_topic(rq, w->q->topics[i].name, w->q->topics[i].topic_id, !uuid_is_zero(w->q->topics[i].topic_id), &e);
+        const struct k_metadata_req_topic *q = w->asked[i].topic;
+        const struct meta_topic *t = api_topic(rq, q->name, q->topic_id, w->by_id, &e);
         bytes += METADATA_TOPIC_BYTES + (t == NULL ? 0 : (size_t)t->parts_n * METADATA_PART_BYTES);
     }
     rq->arena.ceiling += bytes * 2;
@@ -203,7 +207,7 @@ static void metadata_charge(struct rq *rq) {
 static void metadata_created(struct ask *ask) {
     struct metadata_create *c = list_entry(list_entry(ask, struct topics_change, ask), struct metadata_create, change);
     struct metadata_work *w = c->rq->work;
-    w->created[c->i] = ask->err;
+    w->asked[c->i].created = ask->err;
     if (--w->left == 0) {
         metadata_charge(c->rq);
     }
@@ -227,7 +231,7 @@ static bool metadata_create(struct rq *rq, size_t i) {
     c->rq = rq;
     c->i = i;
     c->change.topic_id = uuid_from_random(random);
-    c->change.create.name = w->q->topics[i].name;
+    c->change.create.name = w->asked[i].topic->name;
     c->change.create.partitions = -1;
     c->change.create.replication = -1;
     c->change.create.num_partitions_default = rq->sh->node->conf.num_partitions;
@@ -238,11 +242,45 @@ static bool metadata_create(struct rq *rq, size_t i) {
 
 static bool metadata_auto_create(struct rq *rq) {
     struct metadata_work *w = rq->work;
-    bool may = rq->sh->node->conf.auto_create_topics && (rq->version < 4 || w->q->allow_auto_create) && !w->all;
-    for (int32_t i = 0; may && i < w->q->topics_n; i++) {
-        if (metadata_may_create(rq, &w->q->topics[i]) && !metadata_create(rq, (size_t)i)) {
+    bool may = rq->sh->node->conf.auto_create_topics && (rq->version < 4 || w->q->allow_auto_create) && !w->by_id;
+    for (size_t i = 0; may && i < w->asked_n; i++) {
+        if (metadata_may_create(rq, w->asked[i].topic) && !metadata_create(rq, i)) {
             return false;
         }
+    }
+    return true;
+}
+
+/* ---- the request ---- */
+
+static span metadata_key(const struct metadata_work *w, const struct k_metadata_req_topic *q) {
+    return w->by_id ? span_of(q->topic_id.b, sizeof(q->topic_id.b)) : q->name;
+}
+
+static bool metadata_same(const void *u, uint32_t a, uint32_t b) {
+    const struct metadata_work *w = u;
+    return span_eq(metadata_key(w, w->asked[a].topic), metadata_key(w, w->asked[b].topic));
+}
+
+static bool metadata_distinct(struct rq *rq) {
+    struct metadata_work *w = rq->work;
+    size_t n = w->all ? 0 : (size_t)w->q->topics_n;
+    struct seen seen;
+    w->asked = rq_array(rq, n, sizeof(*w->asked));
+    if (w->asked == NULL || !seen_init(&seen, rq, n)) {
+        return false;
+    }
+    for (size_t i = 0; i < n && rq->version >= 12; i++) {
+        w->by_id = w->by_id || !uuid_is_zero(w->q->topics[i].topic_id);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct k_metadata_req_topic *q = &w->q->topics[i];
+        if (w->by_id && uuid_is_zero(q->topic_id)) {
+            continue;                              /* S3.6: with any id, names are ignored */
+        }
+        w->asked[w->asked_n].topic = q;
+        uint32_t at = (uint32_t)w->asked_n;
+        w->asked_n += seen_add(&seen, seen_hash(&seen, metadata_key(w, q)), at, metadata_same, w) == at;
     }
     return true;
 }
@@ -285,13 +323,12 @@ void metadata_run(struct rq *rq) {
     k_metadata_resp_init(&w->resp);
     w->q = rq->body;
     w->all = w->q->topics_n < 0 || (rq->version == 0 && w->q->topics_n == 0);          /* S3.1 */
-    w->created = rq_array(rq, w->all ? 0 : (size_t)w->q->topics_n, sizeof(*w->created));
-    if (w->created == NULL) {
-        rq_fail(rq, ERR_NOMEM);
-        return;
-    }
     if (!w->all && metadata_is_contradictory(rq, w->q)) {
         metadata_refuse(rq, ERR_BAD_REQUEST);
+        return;
+    }
+    if (!metadata_distinct(rq)) {
+        rq_fail(rq, ERR_NOMEM);
         return;
     }
     w->left = 1;

@@ -70,9 +70,79 @@ START_TEST(T16_changes_go_on_when_the_snapshot_finds_no_room) {
 }
 END_TEST
 
+/* ---- the same name again and again ---- */
+
+#define MANY 100000
+
+static const struct k_metadata_resp *metadata_many(struct say *s, const char *name, uuid id, int version) {
+    struct k_metadata_req q;
+    k_metadata_req_init(&q);
+    q.topics = arena_zalloc(&s->arena, MANY * sizeof *q.topics);
+    for (int i = 0; i < MANY; i++) {
+        k_metadata_req_topic_init(&q.topics[i]);
+        q.topics[i].name = span_str(name);
+        q.topics[i].topic_id = id;
+    }
+    q.topics_n = MANY;
+    q.allow_auto_create = true;
+    return say_ask(s, K_METADATA, version, &q);
+}
+
+/* S3.2: one entry per asked topic. By name, by id, unknown, and one to be created: answered once, whatever the request repeats. */
+START_TEST(D12_a_topic_asked_100000_times_is_answered_once) {
+    begin(2);
+    struct say *s = say_open(&r);
+    ck_assert_int_eq(say_create(s, "t", 1000), 0);
+    uuid none = {{0}}, id = say_describe(s, "t")->topic_id;
+    size_t idle = rig_live(&r);
+    struct {
+        const char *name;
+        uuid id;
+        int version, parts;
+        int16_t code;
+    } asks[] = {{"t", none, 9, 1000, 0}, {"t", none, 1, 1000, 0}, {NULL, id, 12, 1000, 0}, {"new", none, 9, 1, 0}, {"a b", none, 9, 0, 17}};
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
+        const struct k_metadata_resp *m = metadata_many(s, asks[i].name, asks[i].id, asks[i].version);
+        ck_assert_int_eq(m->topics_n, 1);
+        ck_assert_int_eq(m->topics[0].error_code, asks[i].code);
+        ck_assert_int_eq(m->topics[0].partitions_n, asks[i].parts);
+        say_forget(s);
+    }
+    rig_run(&r, 1000);
+    ck_assert_uint_lt(rig_live(&r), idle + (10 << 20));
+    say_close(s);
+    end();
+}
+END_TEST
+
+START_TEST(S3_6_names_beside_an_id_are_ignored) {
+    begin(1);
+    struct say *s = say_open(&r);
+    ck_assert_int_eq(say_create(s, "t", 1), 0);
+    ck_assert_int_eq(say_create(s, "u", 1), 0);
+    struct k_metadata_req q;
+    struct k_metadata_req_topic topics[2];
+    k_metadata_req_init(&q);
+    k_metadata_req_topic_init(&topics[0]);
+    k_metadata_req_topic_init(&topics[1]);
+    topics[0].name = SPAN_LIT("u");
+    topics[1].topic_id = say_describe(s, "t")->topic_id;
+    topics[1].name = SPAN_NULL;
+    q.topics = topics;
+    q.topics_n = 2;
+    const struct k_metadata_resp *m = say_ask(s, K_METADATA, 12, &q);
+    ck_assert_int_eq(m->topics_n, 1);
+    ck_assert(span_eq_str(m->topics[0].name, "t"));
+    say_close(s);
+    end();
+}
+END_TEST
+
 int main(void) {
     TCase *tc = tcase_create("review_meta");
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, T16_changes_go_on_when_the_snapshot_finds_no_room, 0, 2);
+    tcase_add_test(tc, D12_a_topic_asked_100000_times_is_answered_once);
+    tcase_add_test(tc, S3_6_names_beside_an_id_are_ignored);
     return run_suite("review_meta", tc);
 }
