@@ -100,6 +100,10 @@ static void append_judge(struct ask *ask) {
         ask_return(ask, ERR_NO_TOPIC);
         return;
     }
+    if (plog_is_fenced(pt->log)) {                 /* before the window, which knows nothing of a log that was given up */
+        ask_return(ask, ERR_FENCED);
+        return;
+    }
     if (a->head.producer_id >= 0) {
         struct prodwin_answer known;
         err e = prodwin_check(pt->win, &a->head, &known);

@@ -113,7 +113,7 @@ static void offsets_part_run(struct offsets_ask *a, size_t i) {
     *w = (struct offsets_wait){.ask = a, .p = p};
     list_init(&w->link);
     struct part *pt = part_find(a->ask.owner, p->topic_id, p->partition);
-    p->err = pt == NULL ? ERR_NO_TOPIC : part_check_epoch(pt, p->current_epoch);
+    p->err = pt == NULL ? ERR_NO_TOPIC : part_check(pt, p->current_epoch);
     if (p->err == ERR_OK && a->epochs) {
         plog_epoch_end(pt->log, p->asked_epoch, &p->leader_epoch, &p->offset);
     } else if (p->err == ERR_OK && p->ts == OFFSETS_LATEST) {

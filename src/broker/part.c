@@ -105,7 +105,10 @@ void part_want_visible(struct part *pt) {
     }
 }
 
-err part_check_epoch(const struct part *pt, int32_t current_epoch) {
+err part_check(const struct part *pt, int32_t current_epoch) {
+    if (plog_is_lost(pt->log)) {
+        return ERR_FENCED;
+    }
     if (current_epoch < 0 || current_epoch == pt->leader_epoch) {
         return ERR_OK;
     }

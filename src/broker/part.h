@@ -29,5 +29,6 @@ void part_epoch(struct part *pt, int32_t leader_epoch);
 void part_free(struct part *pt);       /* shutdown: nobody waits any more; the log belongs to the store */
 /* D6 a, b: somebody waits for what is appended to become visible. With write.caching it is once it is written. */
 void part_want_visible(struct part *pt);
-/* S7.13: current_epoch of a request against ours. -1 is not checked. */
-err part_check_epoch(const struct part *pt, int32_t current_epoch);
+/* May anything be answered from pt? FENCED: its log is lost (an answer as if it were empty would send consumers back to its start). Then S7.13:
+ * current_epoch of the request against ours; -1 is not checked. */
+err part_check(const struct part *pt, int32_t current_epoch);

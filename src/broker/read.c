@@ -62,7 +62,7 @@ static err read_diverging(const struct part *pt, struct read_part *p) {
 /* Epoch, range and ends; on OK the part may be read unless it diverges. */
 static err read_check(struct part *pt, struct read_part *p) {
     p->leader_epoch = pt->leader_epoch;
-    err e = part_check_epoch(pt, p->current_epoch);
+    err e = part_check(pt, p->current_epoch);
     if (e != ERR_OK) {
         return e;
     }

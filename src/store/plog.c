@@ -154,6 +154,10 @@ bool plog_is_fenced(const struct plog *lg) {
     return lg->fenced;
 }
 
+bool plog_is_lost(const struct plog *lg) {
+    return lg->fenced && lg->unrecovered;
+}
+
 off64 plog_bound(const struct plog *lg) {
     return lg->conf->write_caching ? lg->written.off : lg->stable.off;
 }

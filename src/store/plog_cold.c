@@ -236,11 +236,11 @@ void plog_cold_read(struct plog *lg, struct plog_cold *c) {
     c->lg = lg;
     c->work = w;
     c->got.next = c->want.from;
-    bool inside = c->want.from >= lg->start && c->want.from <= lg->next;
-    if (!w || !inside || c->want.from >= c->want.below) {
+    bool inside = c->want.from >= lg->start && c->want.from <= lg->next, lost = plog_is_lost(lg);
+    if (!w || !inside || lost || c->want.from >= c->want.below) {
         mem_free(w);
         c->work = NULL;
-        c->err = !inside ? ERR_OFFSET_RANGE : w ? ERR_OK : ERR_NOMEM;
+        c->err = lost ? ERR_FENCED : !inside ? ERR_OFFSET_RANGE : w ? ERR_OK : ERR_NOMEM;
         c->done(c);
         return;
     }

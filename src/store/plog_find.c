@@ -290,10 +290,10 @@ void plog_find_time(struct plog *lg, struct plog_find *f) {
     f->found = false;
     f->offset = f->found_ts = -1;
     f->err = ERR_OK;
-    if (!w || lg->start >= f->below || lg->next == lg->start) {
+    if (!w || plog_is_lost(lg) || lg->start >= f->below || lg->next == lg->start) {
+        f->err = !w ? ERR_NOMEM : plog_is_lost(lg) ? ERR_FENCED : ERR_OK;
         mem_free(w);
         f->work = NULL;
-        f->err = w ? ERR_OK : ERR_NOMEM;
         f->done(f);
         return;
     }

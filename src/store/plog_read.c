@@ -112,6 +112,9 @@ static const struct tail_piece *first_piece(const struct plog *lg, off64 from, s
 }
 
 err plog_read(struct plog *lg, const struct plog_want *w, struct plog_got *ret) {
+    if (plog_is_lost(lg)) {
+        return ERR_FENCED;
+    }
     if (w->from < lg->start || w->from > lg->next) {
         return ERR_OFFSET_RANGE;
     }

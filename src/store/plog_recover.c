@@ -58,6 +58,9 @@ static void drop_all_segs(struct plog *lg) {
 }
 
 static err give_up(struct plog *lg, err e) {
+    if (e != ERR_DAMAGED) {        /* that was said where it was found */
+        log_error("recover.failed", "log='%s-%d' why='%s' effect='not served until the next start'", lg->id.topic, lg->id.partition, err_text(e));
+    }
     drop_all_segs(lg);
     lg->fenced = lg->unrecovered = true;
     lg->st->stats.fenced_logs++;

@@ -40,6 +40,9 @@ const struct plog_id *plog_ident(const struct plog *lg);
 void plog_conf(struct plog *lg, const struct log_conf *conf);
 void plog_ends(const struct plog *lg, struct plog_ends *ret);
 bool plog_is_fenced(const struct plog *lg);
+/* Recovery gave this log up (DAMAGED, IO): nobody knows what it holds, so nothing may be answered from it; fenced, too. A log that a failed write or
+ * sync fenced is not lost: what is below its bound is read on. */
+bool plog_is_lost(const struct plog *lg);
 
 struct plog_recovery {
     bool above_mark;               /* bytes lay above the durable mark: raise the leader epoch before serving (DESIGN 4) */
@@ -86,6 +89,7 @@ void plog_got_init(struct plog_got *g);
 void plog_got_done(struct plog_got *g);        /* drops the references. Any thread */
 
 /* Bytes of whole batches in [from, below) if they lie in memory: OK (perhaps 0 bytes). COLD: use plog_cold. OFFSET_RANGE outside [start, next].
+ * FENCED: the log is lost (so do the other reads).
  * How many bytes are there to read at most, without reading: plog_available. */
 err plog_read(struct plog *lg, const struct plog_want *w, struct plog_got *ret);
 size_t plog_available(const struct plog *lg, off64 from, off64 below, size_t max);   /* exact in the tail, from the index else; capped at max */
