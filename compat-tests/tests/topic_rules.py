@@ -178,7 +178,7 @@ def advertised_wildcard(c):
     broker.port = port
     status = broker.start_expecting_failure()
     assert status == 78 if c.perigee else status not in (None, 0), (status, broker.log_text()[-500:])
-    assert "advertised" in broker.log_text()
+    assert not c.perigee or "advertised" in broker.log_text()
     c.current = None
 
 
