@@ -190,8 +190,7 @@ void plog_epoch(struct plog *lg, int32_t epoch) {
         log_warn("store.memory", "log='%s-%d' epoch=%d not remembered", lg->id.topic, lg->id.partition, epoch);
         return;
     }
-    lg->epochs_changed = true;
-    epochs_add(&lg->epochs, epoch, lg->next);
+    epochs_add(&lg->epochs, epoch, lg->next);      /* the file learns of it with the epoch's first batch */
 }
 
 void plog_epoch_end(const struct plog *lg, int32_t asked, int32_t *ret_epoch, off64 *ret_end) {
@@ -299,6 +298,9 @@ void plog_append(struct plog *lg, struct chunk *chunk, span bytes, const struct 
     tail_add(lg, sg, chunk, bytes, h);
     seg_note(sg, h, lg->conf->index_interval_bytes);
     epochs_add(&lg->epochs, h->leader_epoch, h->base_offset);
+    if (epochs_last_before(&lg->epochs, INT64_MAX).start == h->base_offset) {
+        lg->epochs_changed = true;                 /* the epoch's first batch */
+    }
     lg->next = batch_last_offset(h) + 1;
     lg->queued_bytes += (int64_t)bytes.n;
     lg->since_heavy += (int64_t)bytes.n;
