@@ -366,7 +366,8 @@ START_TEST(d2_indexes_and_snapshots) {
 }
 END_TEST
 
-/* A stopped directory needs no reading at the next start, however many logs (P12). */
+/* A stopped directory needs no reading at the next start, and a stop after which nothing changed no writing, however many logs (P12, BR-063); also when the
+ * leader epoch was raised and nothing has been appended under it. */
 START_TEST(p12_clean_start_reads_no_log) {
     struct rig r;
     rig_init(&r, 4);
@@ -385,6 +386,13 @@ START_TEST(p12_clean_start_reads_no_log) {
     uint64_t ops = world_node_disk_ops(r.n) - before;
     ck_assert_uint_le(ops, 20);
     rig_check_recovered(&r);
+    for (int i = 0; i < 2; i++) {
+        before = world_node_disk_ops(r.n);
+        ck_assert(rig_stop(&r));
+        ck_assert_uint_le(world_node_disk_ops(r.n) - before, 20);
+        r.epoch++;
+        ck_assert_int_eq(rig_start(&r), ERR_OK);
+    }
     rig_done(&r);
 }
 END_TEST
