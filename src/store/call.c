@@ -50,11 +50,9 @@ err call_truncate(struct disk *d, struct disk_file *f, int64_t size) {
     return disk_call(d, &rq);
 }
 
-void call_forget(struct disk *d, struct disk_file *f, int64_t at, int64_t n) {
-    struct disk_req rq = {.op = DISK_FORGET, .file = f, .at = at, .len = (size_t)n};
-    if (n > 0) {
-        (void)disk_call(d, &rq);   /* a hint: what stays cached was covered by the syncfs before */
-    }
+void call_forget(struct disk *d, struct disk_file *f, int64_t at) {
+    struct disk_req rq = {.op = DISK_FORGET, .file = f, .at = at - at % FORGET_ALIGN};
+    (void)disk_call(d, &rq);       /* a hint: what stays cached was covered by the syncfs before */
 }
 
 err call_list(struct disk *d, const char *path, struct disk_entry **ret, size_t *ret_n) {

@@ -10,5 +10,8 @@ err call_write(struct disk *d, struct disk_file *f, int64_t at, const void *buf,
 err call_sync(struct disk *d, struct disk_file *f, const char *dir);   /* either may be NULL */
 err call_path(struct disk *d, enum disk_op op, const char *path, const char *path2);   /* MKDIR, UNLINK, RENAME, RMTREE, SYNCFS, LOCK */
 err call_truncate(struct disk *d, struct disk_file *f, int64_t size);
-void call_forget(struct disk *d, struct disk_file *f, int64_t at, int64_t n);
+/* From `at` to the file's end. The kernel keeps what the range covers only in part, pages and larger folios alike: so it begins at a place where none
+ * of them can straddle. Bytes before `at` that go, too, are only read again. */
+#define FORGET_ALIGN ((int64_t)2 << 20)
+void call_forget(struct disk *d, struct disk_file *f, int64_t at);
 err call_list(struct disk *d, const char *path, struct disk_entry **ret, size_t *ret_n);

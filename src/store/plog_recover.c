@@ -267,7 +267,9 @@ static err remove_seg(struct scan_state *sc, struct seg *sg) {
 static void forget_above_mark(struct scan_state *sc, int64_t end) {
     const struct datadir_mark *m = sc->m;
     int64_t from = m && sc->sg->base < m->segment ? end : m && sc->sg->base == m->segment ? m->position : 0;
-    call_forget(sc->lg->st->disk, sc->file, from, end - from);
+    if (from < end) {
+        call_forget(sc->lg->st->disk, sc->file, from);
+    }
 }
 
 /* sg->size says where to begin; on return it is where the good batches end. */

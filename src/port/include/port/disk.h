@@ -34,7 +34,8 @@ enum disk_op {
     DISK_LIST,       /* path -> entries (mem_alloc'd array, caller frees with disk_entries_free) */
     DISK_STAT,       /* path -> size, is_dir; NOT_FOUND */
     DISK_SPACE,      /* -> size = free bytes of the file system for us */
-    DISK_FORGET,     /* file, at, len: drop clean cached pages (POSIX_FADV_DONTNEED) */
+    DISK_FORGET,     /* file, at, len: drop clean cached pages (POSIX_FADV_DONTNEED); len 0: to the end. What is
+                      * covered only in part may stay */
     DISK_LOCK,       /* path: create and hold an exclusive lock for the life of the process; LOCKED when another holds it */
 };
 
