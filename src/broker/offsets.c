@@ -5,6 +5,8 @@
  * Runs on: owner shard. */
 #include "broker/offsets.h"
 
+#include <string.h>
+
 #include "base/must.h"
 #include "inside.h"
 
@@ -12,7 +14,6 @@ struct offsets_wait {
     struct list link;                  /* in part->bounds */
     struct offsets_ask *ask;
     struct offsets_part *p;
-    struct part *pt;
     off64 below;                       /* the high watermark must reach it */
     struct plog_find find;
 };
@@ -40,12 +41,15 @@ static void offsets_old(struct part *pt, struct offsets_part *p) {
     if (cap == 0) {
         return;
     }
-    p->old = mem_alloc(MEM_WAIT, cap * sizeof(*p->old));
+    off64 found[OFFSETS_OLD_MAX];
+    size_t n = plog_old_offsets(pt->log, p->ts, pt->committed, found, cap);
+    p->old = mem_alloc(MEM_WAIT, n * sizeof(*p->old));
     if (p->old == NULL) {
         p->err = ERR_NOMEM;
         return;
     }
-    p->old_n = (int32_t)plog_old_offsets(pt->log, p->ts, pt->committed, p->old, cap);
+    memcpy(p->old, found, n * sizeof(*p->old));
+    p->old_n = (int32_t)n;
 }
 
 static void offsets_latest(struct part *pt, struct offsets_part *p) {
@@ -79,7 +83,6 @@ static void offsets_wait_bound(struct part *pt, struct offsets_wait *w) {
     struct plog_ends ends;
     plog_ends(pt->log, &ends);
     w->below = ends.next;
-    w->pt = pt;
     if (pt->committed >= w->below) {
         offsets_latest(pt, w->p);
         offsets_one_done(w->ask);

@@ -4,11 +4,20 @@
  * Versions: v0 old-style arrays (S8.7); v2+ isolation; v4+ leader epoch (74, 75); v7+ -3, v8+ -4, v9+ -5, v11+ -6, below 35 (S8.5); the same partition twice: 42 (S8.8).
  * Runs on: home shard. */
 #include "owners.h"
+#include "seen.h"
 #include "wire/k_list_offsets.h"
+
+struct list_offsets_entry {            /* one partition asked, topic by topic */
+    const struct k_list_offsets_req_topic *topic;
+    int32_t partition;
+    bool twice;
+};
 
 struct list_offsets_work {
     struct owners owners;
     struct k_list_offsets_resp resp;
+    struct list_offsets_entry *entries;
+    size_t looked;                     /* entries answered or sent so far */
 };
 
 /* S8.5: what a version may ask for. */
@@ -35,28 +44,49 @@ static void list_offsets_fill(struct rq *rq, void *resp, const struct offsets_pa
     to->leader_epoch = p->leader_epoch;
     if (rq->version == 0 && p->old_n > 0) {
         to->old_offsets = rq_array(rq, (size_t)p->old_n, sizeof(*to->old_offsets));
+        to->error_code = errmap_code(to->old_offsets == NULL ? ERR_NOMEM : ERR_OK);
         for (int32_t i = 0; to->old_offsets != NULL && i < p->old_n; i++) {
             to->old_offsets[to->old_offsets_n++] = p->old[i];
         }
     }
 }
 
-static bool list_offsets_twice(const struct k_list_offsets_req_topic *from, int32_t at) {
-    for (int32_t i = 0; i < from->partitions_n; i++) {
-        if (i != at && from->partitions[i].index == from->partitions[at].index) {
-            return true;
-        }
-    }
-    return false;
+static bool list_offsets_same(const void *u, uint32_t a, uint32_t b) {
+    const struct list_offsets_entry *x = (const struct list_offsets_entry *)u + a, *y = (const struct list_offsets_entry *)u + b;
+    return x->partition == y->partition && (x->topic == y->topic || span_eq(x->topic->name, y->topic->name));
 }
 
-#define LIST_OFFSETS_TWICE_MAX 2048    /* more partitions of one topic than this are not searched pair by pair */
+/* S8.8: which partitions the request names more than once. */
+static bool list_offsets_look(struct rq *rq, size_t parts_n) {
+    const struct k_list_offsets_req *q = rq->body;
+    struct list_offsets_work *w = rq->work;
+    struct seen seen;
+    w->entries = rq_array(rq, parts_n, sizeof(*w->entries));
+    if (w->entries == NULL || !seen_init(&seen, rq, parts_n)) {
+        return false;
+    }
+    uint32_t n = 0;
+    for (int32_t i = 0; i < q->topics_n; i++) {
+        const struct k_list_offsets_req_topic *t = &q->topics[i];
+        uint64_t hash = seen_hash(&seen, t->name);
+        for (int32_t k = 0; k < t->partitions_n; k++, n++) {
+            struct list_offsets_entry *en = &w->entries[n];
+            *en = (struct list_offsets_entry){.topic = t, .partition = t->partitions[k].index};
+            uint32_t first = seen_add(&seen, seen_hash_part(&seen, hash, en->partition), n, list_offsets_same, w->entries);
+            en->twice = first != n;
+            w->entries[first].twice = w->entries[first].twice || en->twice;
+        }
+    }
+    return true;
+}
 
 static err list_offsets_judge(const struct rq *rq, const struct k_list_offsets_req_topic *from, int32_t i, const struct meta_topic *t, err e) {
+    struct list_offsets_work *w = rq->work;
+    bool twice = w->entries[w->looked++].twice;
     if (e != ERR_OK) {
         return e;
     }
-    if (from->partitions_n <= LIST_OFFSETS_TWICE_MAX && list_offsets_twice(from, i)) {
+    if (twice) {
         return ERR_BAD_REQUEST;
     }
     if (from->partitions[i].index < 0 || from->partitions[i].index >= t->parts_n) {
@@ -85,7 +115,6 @@ static void list_offsets_part(struct rq *rq, const struct list_offsets_topic *lt
         return;
     }
     struct owners_part *p = &w->owners.parts[w->owners.parts_n++];
-    p->asked = true;
     p->topic = t;
     p->resp = to;
     p->want = (struct offsets_part){
@@ -132,7 +161,7 @@ void list_offsets_run(struct rq *rq) {
     struct list_offsets_work *w = rq->work = rq_array(rq, 1, sizeof(*w));
     struct owners_part *parts = rq_array(rq, parts_n, sizeof(*parts));
     struct k_list_offsets_resp_topic *topics = rq_array(rq, topics_n, sizeof(*topics));
-    bool ok = w != NULL && parts != NULL && topics != NULL;
+    bool ok = w != NULL && parts != NULL && topics != NULL && list_offsets_look(rq, parts_n);
     if (ok) {
         k_list_offsets_resp_init(&w->resp);
         w->resp.topics = topics;

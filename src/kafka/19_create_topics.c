@@ -8,6 +8,7 @@
 
 #include "api.h"
 #include "broker/topics.h"
+#include "seen.h"
 #include "wire/k_create_topics.h"
 
 struct create_topics_one {
@@ -19,8 +20,13 @@ struct create_topics_one {
 
 struct create_topics_work {
     struct k_create_topics_resp resp;
+    uint32_t *first, *times;           /* per entry: the first one of its name; how often the request names it, told of the first (S4.4) */
+    struct k_create_topics_resp_topic_config *defaults;        /* effective settings of a topic that has none of its own; shared */
+    int32_t configs_n;                 /* keys of a topic */
     size_t left;
 };
+
+#define CREATE_TOPICS_MAX 10000        /* in one request */
 
 enum { SOURCE_TOPIC = 1, SOURCE_BROKER = 4, SOURCE_DEFAULT = 5 };
 
@@ -33,31 +39,36 @@ static void create_topics_refuse(struct k_create_topics_resp_topic *to, err e, c
     to->configs_n = -1;
 }
 
-/* Effective settings, as DescribeConfigs would tell them. */
-static void create_topics_configs(struct create_topics_one *one) {
-    struct rq *rq = one->rq;
-    const struct meta_create *in = &one->change.create;
-    struct k_create_topics_resp_topic_config *list = rq_array(rq, conf_keys_n, sizeof(*list));
-    if (list == NULL) {
-        one->to->configs_n = -1;
-        return;
-    }
-    int32_t n = 0;
-    for (size_t i = 0; i < conf_keys_n; i++) {
+/* Effective settings, as DescribeConfigs would tell them; NULL without memory. */
+static struct k_create_topics_resp_topic_config *create_topics_list(struct rq *rq, const struct topicconf_entry *entries, size_t entries_n) {
+    struct create_topics_work *w = rq->work;
+    struct k_create_topics_resp_topic_config *list = rq_array(rq, (size_t)w->configs_n, sizeof(*list)), *c = list;
+    for (size_t i = 0; i < conf_keys_n && list != NULL; i++) {
         char buf[64];
         bool own = false;
         if ((conf_keys[i].flags & CONF_TOPIC) == 0) {
             continue;
         }
-        const char *v = topicconf_value(rq->sh->node->conf.conf, in->entries, in->entries_n, &conf_keys[i], &own, buf, sizeof(buf));
-        struct k_create_topics_resp_topic_config *c = &list[n++];
+        const char *v = topicconf_value(rq->sh->node->conf.conf, entries, entries_n, &conf_keys[i], &own, buf, sizeof(buf));
         k_create_topics_resp_topic_config_init(c);
         c->name = span_str(conf_keys[i].name);
         c->value = v == NULL ? SPAN_NULL : arena_copy(&rq->arena, span_str(v));
         c->config_source = own ? SOURCE_TOPIC : SOURCE_DEFAULT;
+        c++;
     }
-    one->to->configs = list;
-    one->to->configs_n = n;
+    return list;
+}
+
+static void create_topics_configs(struct create_topics_one *one) {
+    struct create_topics_work *w = one->rq->work;
+    const struct meta_create *in = &one->change.create;
+    if (in->entries_n > 0) {
+        one->to->configs = create_topics_list(one->rq, in->entries, in->entries_n);
+    } else {
+        w->defaults = w->defaults != NULL ? w->defaults : create_topics_list(one->rq, NULL, 0);
+        one->to->configs = w->defaults;
+    }
+    one->to->configs_n = one->to->configs == NULL ? -1 : w->configs_n;
 }
 
 static void create_topics_done(struct ask *ask) {
@@ -133,19 +144,6 @@ static bool create_topics_send(struct rq *rq, const struct k_create_topics_req_t
     return true;
 }
 
-/* How often the request names it, and whether this is the first time (S4.4). */
-static size_t create_topics_times(const struct k_create_topics_req *q, size_t at, bool *ret_first) {
-    size_t n = 0;
-    *ret_first = true;
-    for (size_t i = 0; i < (size_t)q->topics_n; i++) {
-        if (span_eq(q->topics[i].name, q->topics[at].name)) {
-            n++;
-            *ret_first = *ret_first && i >= at;
-        }
-    }
-    return n;
-}
-
 static err create_topics_judge(const struct rq *rq, const struct k_create_topics_req_topic *from, size_t times, const char **why) {
     if (!rq_allow(rq, ALLOW_CREATE, ALLOW_CLUSTER, SPAN_LIT("kafka-cluster")) && !rq_allow(rq, ALLOW_CREATE, ALLOW_TOPIC, from->name)) {
         return ERR_DENIED;
@@ -153,6 +151,10 @@ static err create_topics_judge(const struct rq *rq, const struct k_create_topics
     if (times > 1) {
         *why = "the request names this topic more than once";
         return ERR_BAD_REQUEST;
+    }
+    if (((const struct k_create_topics_req *)rq->body)->topics_n > CREATE_TOPICS_MAX) {
+        *why = "more than 10000 topics in one request";
+        return ERR_LIMIT;
     }
     if (span_eq_str(from->name, "__cluster_metadata")) {
         *why = "this name is reserved";
@@ -169,47 +171,65 @@ static err create_topics_judge(const struct rq *rq, const struct k_create_topics
     return ERR_OK;
 }
 
-static bool create_topics_one(struct rq *rq, size_t i) {
+/* One entry per name in the answer. */
+static void create_topics_entry(struct rq *rq, size_t i) {
     const struct k_create_topics_req *q = rq->body;
     struct create_topics_work *w = rq->work;
-    bool first;
-    size_t times = create_topics_times(q, i, &first);
-    if (!first) {
-        return true;                               /* one entry per name in the answer */
-    }
     struct k_create_topics_resp_topic *to = &w->resp.topics[w->resp.topics_n++];
     k_create_topics_resp_topic_init(to);
     to->name = q->topics[i].name;
     const char *why = "";
-    err e = create_topics_judge(rq, &q->topics[i], times, &why);
+    err e = create_topics_judge(rq, &q->topics[i], w->times[i], &why);
+    if (e == ERR_OK && !create_topics_send(rq, &q->topics[i], to)) {
+        e = ERR_NOMEM;
+    }
     if (e != ERR_OK) {
         create_topics_refuse(to, e, why);
-        return true;
     }
-    return create_topics_send(rq, &q->topics[i], to);
 }
 
-#define CREATE_TOPICS_MAX 10000        /* in one request */
+static bool create_topics_same(const void *u, uint32_t a, uint32_t b) {
+    const struct k_create_topics_req *q = u;
+    return span_eq(q->topics[a].name, q->topics[b].name);
+}
+
+static bool create_topics_count(struct rq *rq, size_t n) {
+    const struct k_create_topics_req *q = rq->body;
+    struct create_topics_work *w = rq->work;
+    struct seen seen;
+    w->first = rq_array(rq, n, sizeof(*w->first));
+    w->times = rq_array(rq, n, sizeof(*w->times));
+    if (w->first == NULL || w->times == NULL || !seen_init(&seen, rq, n)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        w->first[i] = seen_add(&seen, seen_hash(&seen, q->topics[i].name), i, create_topics_same, q);
+        w->times[w->first[i]]++;
+    }
+    return true;
+}
 
 void create_topics_run(struct rq *rq) {
     const struct k_create_topics_req *q = rq->body;
     size_t n = q->topics_n > 0 ? (size_t)q->topics_n : 0;
-    rq->arena.ceiling += n * (sizeof(struct create_topics_one) + conf_keys_n * sizeof(struct k_create_topics_resp_topic_config));
     struct create_topics_work *w = rq->work = rq_array(rq, 1, sizeof(*w));
     struct k_create_topics_resp_topic *topics = rq_array(rq, n, sizeof(*topics));
-    if (w == NULL || topics == NULL || n > CREATE_TOPICS_MAX) {
-        rq_fail(rq, n > CREATE_TOPICS_MAX ? ERR_LIMIT : ERR_NOMEM);
+    if (w == NULL || topics == NULL || !create_topics_count(rq, n)) {
+        rq_fail(rq, ERR_NOMEM);
         return;
     }
+    for (size_t i = 0; i < conf_keys_n; i++) {
+        w->configs_n += (conf_keys[i].flags & CONF_TOPIC) != 0;
+    }
+    rq->arena.ceiling += (n < CREATE_TOPICS_MAX ? n : CREATE_TOPICS_MAX) *
+                         (sizeof(struct create_topics_one) + (size_t)w->configs_n * (sizeof(struct k_create_topics_resp_topic_config) + 32));
     k_create_topics_resp_init(&w->resp);
     w->resp.topics = topics;
     w->left = 1;
-    bool ok = true;
-    for (size_t i = 0; i < n && ok; i++) {
-        ok = create_topics_one(rq, i);
-    }
-    if (!ok) {
-        conn_close(rq->cn, CONN_AFTER_REPLIES);
+    for (size_t i = 0; i < n; i++) {
+        if (w->first[i] == i) {
+            create_topics_entry(rq, i);
+        }
     }
     if (--w->left == 0) {
         rq_reply(rq, &w->resp);

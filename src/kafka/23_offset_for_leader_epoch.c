@@ -47,7 +47,6 @@ static bool offset_for_leader_epoch_topic(struct rq *rq, const struct k_offset_f
         tp->error_code = errmap_code(e != ERR_OK ? e : there ? ERR_OK : ERR_NO_TOPIC);
         if (there) {
             w->owners.parts[w->owners.parts_n++] = (struct owners_part){
-                .asked = true,
                 .topic = t,
                 .resp = tp,
                 .want = {.topic_id = t->id, .partition = fp->partition, .current_epoch = fp->current_leader_epoch, .asked_epoch = fp->leader_epoch},

@@ -32,7 +32,7 @@ static bool owners_ask(struct owners *o, uint32_t shard, size_t n, bool epochs) 
     size_t at = 0;
     for (size_t i = 0; i < o->parts_n; i++) {
         struct owners_part *p = &o->parts[i];
-        if (p->asked && shard_owner(o->rq->sh, p->topic, p->want.partition)->index == shard) {
+        if (p->shard == shard) {
             a->parts[at] = p->want;
             a->parts[at++].u = p->resp;
         }
@@ -48,9 +48,9 @@ static bool owners_asks(struct owners *o, bool epochs) {
         return false;
     }
     for (size_t i = 0; i < o->parts_n; i++) {
-        if (o->parts[i].asked) {
-            counts[shard_owner(o->rq->sh, o->parts[i].topic, o->parts[i].want.partition)->index]++;
-        }
+        struct owners_part *p = &o->parts[i];
+        p->shard = shard_owner(o->rq->sh, p->topic, p->want.partition)->index;
+        counts[p->shard]++;
     }
     for (uint32_t s = 0; s < shards; s++) {
         if (counts[s] > 0 && !owners_ask(o, s, counts[s], epochs)) {

@@ -8,7 +8,7 @@ struct owners_part {
     struct offsets_part want;
     const struct meta_topic *topic;    /* this shard's; looked at before anything is sent */
     void *resp;                        /* the handler's k_..._resp_topic_part */
-    bool asked;                        /* false: resp is final already */
+    uint32_t shard;                    /* of the owner */
 };
 
 struct owners {
@@ -21,5 +21,5 @@ struct owners {
     const void *answer;                /* the k_..._resp, complete once every part is filled */
 };
 
-/* parts[] is filled: send, and reply with o->answer when all are home. epochs: OffsetForLeaderEpoch. */
+/* parts[] is filled, but for shard: send, and reply with o->answer when all are home. epochs: OffsetForLeaderEpoch. */
 void owners_send(struct owners *o, bool epochs);
