@@ -196,7 +196,7 @@ static void file_decide(struct fs_inode *ino) {
         pg->dur = left;
         pg->cur_ver = pg->dur_ver = ver;
     }
-    ino->size = ino->dur_size = f.size;
+    ino->size = ino->dur_size = ino->back_size = f.size;
     ino->size_ver = ino->dur_size_ver = ver;
     ino->cuts_n = 0;
     ino->lies = false;

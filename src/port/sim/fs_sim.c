@@ -299,6 +299,7 @@ void fs_sim_truncate(struct fs_inode *ino, int64_t size) {
     if (size < ino->size) {
         cut_remember(ino, size, ver);
         cut_pages(ino, size, ver);
+        ino->back_size = ino->back_size < size ? ino->back_size : size;
     }
     size_set(ino, size, ver);
     fs_sim_judge(ino);
@@ -324,8 +325,11 @@ void fs_sim_write_back(struct fs_inode *ino) {
     if (ino->lo == ino->hi || ino->cuts_n > 0) {
         return;
     }
-    struct fs_page *pg = &ino->pages[ino->lo + prng_below(ino->fs->rng, ino->hi - ino->lo)];
+    size_t i = ino->lo + (size_t)prng_below(ino->fs->rng, ino->hi - ino->lo);
+    struct fs_page *pg = &ino->pages[i];
     if (page_dirty(pg) && pg->cur) {
+        int64_t end = (int64_t)(i + 1) * FS_PAGE < ino->size ? (int64_t)(i + 1) * FS_PAGE : ino->size;
+        ino->back_size = end > ino->back_size ? end : ino->back_size;
         fs_sim_buf_drop(pg->dur);
         pg->dur = pg->cur;
         pg->dur->refs++;

@@ -134,8 +134,9 @@ void snap_sim_lie(struct snap_sim *s, struct prng *rng) {
     commit_but(s, s->pages_n > 0 ? prng_below(rng, s->pages_n) : SIZE_MAX);
 }
 
-/* A file grows on the platter with the pages that get there. */
+/* A file grows on the platter with the pages that get there, now or before. */
 static int64_t size_reached(const struct snap_inode *si, int64_t pages_end) {
+    pages_end = pages_end > si->ino->back_size ? pages_end : si->ino->back_size;
     int64_t reached = pages_end < si->size ? pages_end : si->size;
     return si->size < si->ino->dur_size || reached < si->ino->dur_size ? si->ino->dur_size : reached;
 }

@@ -327,6 +327,25 @@ START_TEST(failed_sync_leaves_clean_pages_that_a_power_loss_takes) {
 }
 END_TEST
 
+/* What the flusher wrote before is on the platter; a sync that fails for another page does not take it away again. */
+START_TEST(failed_sync_keeps_what_was_written_back) {
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        begin(seed);
+        fill('a', 100);
+        fs_sim_write_back(m.ino);
+        struct snap_sim *s = snap_sim_new(&m.fs);
+        snap_sim_add(s, m.ino);
+        snap_sim_fail(s, &m.r);
+        snap_sim_free(s);
+        crash_sim_power(&m.fs);
+        uint8_t got[FS_PAGE];
+        ck_assert_uint_eq(fs_sim_read(m.ino, 0, got, sizeof got), 100);
+        ck_assert(!memchr(got, 0, 100));
+        end();
+    }
+}
+END_TEST
+
 /* T18, lost write: the sync says OK; the cache hides the truth until it is dropped. */
 START_TEST(lost_write_shows_when_the_cache_is_dropped) {
     begin(1);
@@ -385,6 +404,7 @@ END_TEST
 int main(void) {
     return run("fs_sim", TESTS(power_loss_keeps_what_a_sync_covered_and_any_part_of_the_rest, power_loss_with_cuts_invents_nothing,
                                what_follows_a_cut_is_lost_with_it, failed_sync_leaves_clean_pages_that_a_power_loss_takes,
+                               failed_sync_keeps_what_was_written_back,
                                lost_write_shows_when_the_cache_is_dropped, forget_spares_pages_covered_in_part,
                                space_counts_pages_and_comes_back), NULL);
 }
