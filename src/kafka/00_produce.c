@@ -5,9 +5,6 @@
  * Versions: 0-2 are listed but refused with 35 per partition (BR-002, BR-008); 7+ zstd, 76 below; 8+ record errors and a message; 9 flexible; 10+ leader hints, which a single node never needs;
  * 12+ KIP-890 (transactions are not served yet: 48); 13+ topics by id.
  * Runs on: home shard. */
-#include <stdio.h>
-#include <string.h>
-
 #include "api.h"
 #include "base/limits.h"
 #include "broker/append.h"
@@ -17,7 +14,6 @@ struct produce_part {
     struct append_ask ask;
     struct rq *rq;
     struct k_produce_resp_topic_part *resp;
-    bool sent;
 };
 
 struct produce_work {
@@ -25,11 +21,16 @@ struct produce_work {
     size_t left;                       /* asks that are out */
     int32_t errors_n;                  /* bad records listed so far, at most LIMIT_RECORD_ERRORS */
     bool failed;
+    bool cut;                          /* no memory for the whole answer, and half of one would lie (S5.21) */
 };
 
 static void produce_finish(struct rq *rq) {
     struct produce_work *w = rq->work;
     const struct k_produce_req *q = rq->body;
+    if (w->cut) {
+        rq_fail(rq, ERR_NOMEM);
+        return;
+    }
     if (q->acks != 0) {
         rq_reply(rq, &w->resp);
         return;
@@ -98,9 +99,7 @@ static err produce_judge(struct rq *rq, struct produce_check *ck, struct k_produ
     return e;
 }
 
-static void produce_part_run(struct rq *rq, const struct meta_topic *t, const struct k_produce_req_topic_part *from, struct produce_part *p,
-                             struct k_produce_resp_topic_part *to) {
-    p->resp = to;
+static void produce_part_run(struct rq *rq, const struct meta_topic *t, const struct k_produce_req_topic_part *from, struct k_produce_resp_topic_part *to) {
     if (from->index < 0 || from->index >= t->parts_n) {
         produce_refuse(rq, to, ERR_NO_TOPIC, NULL);
         return;
@@ -111,6 +110,12 @@ static void produce_part_run(struct rq *rq, const struct meta_topic *t, const st
         produce_refuse(rq, to, e, ck.why);
         return;
     }
+    struct produce_part *p = rq_array(rq, 1, sizeof(*p));
+    if (p == NULL) {
+        produce_refuse(rq, to, ERR_NOMEM, NULL);
+        return;
+    }
+    p->resp = to;
     produce_send(rq, p, t, &ck);
 }
 
@@ -141,12 +146,11 @@ static err produce_topic_judge(struct rq *rq, const struct k_produce_req_topic *
 
 static bool produce_topic_run(struct rq *rq, const struct k_produce_req_topic *from, struct k_produce_resp_topic *to) {
     size_t n = from->partitions_n < 0 ? 0 : (size_t)from->partitions_n;
-    struct produce_part *parts = rq_array(rq, n, sizeof(*parts));
     k_produce_resp_topic_init(to);
     to->name = from->name;
     to->topic_id = from->topic_id;
     to->partitions = rq_array(rq, n, sizeof(*to->partitions));
-    if (parts == NULL || to->partitions == NULL) {
+    if (to->partitions == NULL) {
         return false;
     }
     struct meta_topic *t = NULL;
@@ -157,7 +161,7 @@ static bool produce_topic_run(struct rq *rq, const struct k_produce_req_topic *f
         if (e != ERR_OK) {
             produce_refuse(rq, &to->partitions[i], e, NULL);
         } else {
-            produce_part_run(rq, t, &from->partitions[i], &parts[i], &to->partitions[i]);
+            produce_part_run(rq, t, &from->partitions[i], &to->partitions[i]);
         }
     }
     to->partitions_n = (int32_t)n;
@@ -176,13 +180,9 @@ void produce_run(struct rq *rq) {
     k_produce_resp_init(&w->resp);
     w->resp.topics = topics;
     w->left = 1;                                   /* kept until every partition was looked at */
-    bool ok = true;
-    for (size_t i = 0; i < n && ok; i++) {
-        ok = produce_topic_run(rq, &q->topics[i], &topics[i]);
-        w->resp.topics_n += ok;
-    }
-    if (!ok) {
-        conn_close(rq->cn, CONN_AFTER_REPLIES);    /* memory: some may be on their way; the client will ask again */
+    for (size_t i = 0; i < n && !w->cut; i++) {
+        w->cut = !produce_topic_run(rq, &q->topics[i], &topics[i]);
+        w->resp.topics_n++;
     }
     if (--w->left == 0) {
         produce_finish(rq);
