@@ -55,6 +55,17 @@ void call_forget(struct disk *d, struct disk_file *f, int64_t at) {
     (void)disk_call(d, &rq);       /* a hint: what stays cached was covered by the syncfs before */
 }
 
+err call_read_all(struct disk *d, const char *path, size_t max, void **ret_buf, size_t *ret_n) {
+    struct disk_file *f;
+    err e = call_open(d, path, DISK_RDONLY, &f, NULL);
+    if (e != ERR_OK) {
+        return e;
+    }
+    call_forget(d, f, 0);
+    call_close(d, f);
+    return disk_read_all(d, path, max, ret_buf, ret_n);
+}
+
 err call_list(struct disk *d, const char *path, struct disk_entry **ret, size_t *ret_n) {
     struct disk_req rq = {.op = DISK_LIST, .path = path};
     err e = disk_call(d, &rq);

@@ -14,4 +14,7 @@ err call_truncate(struct disk *d, struct disk_file *f, int64_t size);
  * of them can straddle. Bytes before `at` that go, too, are only read again. */
 #define FORGET_ALIGN ((int64_t)2 << 20)
 void call_forget(struct disk *d, struct disk_file *f, int64_t at);
+/* disk_read_all of what the disk has: a sync that failed may have left clean pages in the cache that exist nowhere else (T13). What is still dirty stays:
+ * a sync must follow before anything relies on it. */
+err call_read_all(struct disk *d, const char *path, size_t max, void **ret_buf, size_t *ret_n);
 err call_list(struct disk *d, const char *path, struct disk_entry **ret, size_t *ret_n);

@@ -279,7 +279,7 @@ static err on_marks_frame(void *u, const struct frames_head *h, span payload) {
 static err read_marks_file(struct datadir *dd, struct reading *rd, const char *path) {
     void *buf;
     size_t n, good = 0;
-    err e = disk_read_all(dd->disk, path, MARKS_FILE_BYTES_MAX, &buf, &n);
+    err e = call_read_all(dd->disk, path, MARKS_FILE_BYTES_MAX, &buf, &n);
     if (e != ERR_OK) {
         return say(dd, e, "cannot read %s: %s", path, err_text(e));
     }

@@ -167,7 +167,6 @@ static err cut_tail(struct opening *op, size_t good, size_t size) {
     log_warn("meta.torn", "path='%s' at=%zu cut=%zu", LOG_PATH, good, size - good);
     mark("metalog.torn");
     err e = call_truncate(ml->disk, ml->log, (int64_t)good);
-    e = e == ERR_OK ? call_sync(ml->disk, ml->log, NULL) : e;
     return e == ERR_OK ? e : say(op, e, "cannot cut the torn end of %s: %s", LOG_PATH, err_text(e));
 }
 
@@ -175,7 +174,7 @@ static err read_log(struct opening *op) {
     struct metalog *ml = op->ml;
     void *buf;
     size_t n, good = 0;
-    err e = disk_read_all(ml->disk, LOG_PATH, FILE_BYTES_MAX, &buf, &n);
+    err e = call_read_all(ml->disk, LOG_PATH, FILE_BYTES_MAX, &buf, &n);
     if (e != ERR_OK) {
         return say(op, e == ERR_NOT_FOUND ? ERR_DAMAGED : e, "%s: %s", LOG_PATH, e == ERR_NOT_FOUND ? "missing" : err_text(e));
     }
@@ -192,7 +191,10 @@ static err read_log(struct opening *op) {
         return say(op, e, "%s: %s", LOG_PATH, err_text(e));
     }
     ml->end = ml->proven = (int64_t)good;
-    e = good < n ? cut_tail(op, good, n) : call_sync(ml->disk, ml->log, NULL);     /* what was replayed must be durable before it is served (T5) */
+    if (good < n && (e = cut_tail(op, good, n)) != ERR_OK) {
+        return e;
+    }
+    e = call_sync(ml->disk, ml->log, ml->dir);     /* what was replayed, and its name, must be durable before it is served (T5) */
     return e == ERR_OK ? e : say(op, e, "%s: %s", LOG_PATH, err_text(e));
 }
 
