@@ -3,7 +3,8 @@
 # Also the unit tests of rooms with threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/build.sh tsan perigee bench_gen
+scripts/build.sh tsan perigee
+scripts/build.sh release bench_gen
 work=$(mktemp -d)
 export TSAN_OPTIONS="halt_on_error=0 exitcode=66 log_path=$work/tsan"
 build/tsan/perigee serve --data-dir "$work/data" --set listeners=PLAINTEXT://127.0.0.1:0 --set shards=2 --ready-file "$work/ready" 2>"$work/log" &
@@ -15,16 +16,16 @@ for _ in $(seq 300); do
     read -r -t 0.1 <> <(:) || true
 done
 at=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["kafka"][0])' "$work/ready")
-gen=build/tsan/bench/gen
-export TSAN_OPTIONS="exitcode=66"
+gen=build/release/bench/gen
+unset TSAN_OPTIONS
 "$gen" --broker "$at" --topic a --create --partitions 12 --connections 4 --depth 4 --acks -1 --warmup 0 --duration 4 --verify
-"$gen" --broker "$at" --topic b --create --partitions 12 --connections 4 --depth 4 --acks 1 --idempotent --warmup 0 --duration 3 --verify
-"$gen" --broker "$at" --topic c --create --partitions 6 --connections 2 --depth 1 --batch-bytes 0 --acks -1 --mode e2e --warmup 0 --duration 4
+"$gen" --broker "$at" --topic b --create --partitions 12 --connections 4 --depth 4 --acks -1 --idempotent --warmup 0 --duration 3 --verify
+"$gen" --broker "$at" --topic c --create --partitions 6 --connections 2 --depth 1 --batch-bytes 0 --acks -1 --mode e2e --rate 300 --fetch-connections 2 --warmup 0 --duration 4
 for i in $(seq 20); do
     "$gen" --broker "$at" --topic "t$i" --mode nothing --create --partitions 3 --delete
 done
 for i in 1 2 3; do                                 # clients that vanish
-    timeout --signal=KILL 1 "$gen" --broker "$at" --topic a --mode e2e --partitions 12 --connections 4 --depth 4 --acks 1 --duration 60 || true
+    timeout --signal=KILL 1 "$gen" --broker "$at" --topic a --mode e2e --rate 500 --fetch-connections 2 --partitions 12 --connections 4 --depth 4 --acks 1 --duration 60 || true
 done
 kill -TERM $pid
 code=0
@@ -38,5 +39,5 @@ fi
 [ $code -eq 0 ] || { tail -20 "$work/log"; echo "exit code $code"; exit 1; }
 scripts/build.sh tsan base_test_chunk port_uv_test_contract
 build/tsan/tests/unit/base_test_chunk
-build/tsan/tests/unit/port_uv_test_contract
+(cd build/tsan/tests/unit && ./port_uv_test_contract)
 echo "RESULT no race in the load nor in the hand-off tests"

@@ -89,6 +89,10 @@ struct verify_result verify_run(const struct conf *cf, struct tally *tl, bool co
         verify_compare(cf, tl, ft, ends, &ret);
     }
     ret.ok = ret.parts_wrong == 0 && tl->bad_crc == 0 && tl->gaps == 0;
+    if (!ret.ok) {
+        fprintf(stderr, "verify: %llu partitions wrong, %llu batches with a bad CRC, %llu gaps\n", (unsigned long long)ret.parts_wrong, (unsigned long long)tl->bad_crc,
+                (unsigned long long)tl->gaps);
+    }
     fetch_free(ft);
     close(fd);
     close(ep);
