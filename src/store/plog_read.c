@@ -99,10 +99,7 @@ static size_t take_piece(struct take *t, const struct tail_piece *pc, span rest)
 }
 
 static const struct tail_piece *first_piece(const struct plog *lg, off64 from, span *ret_rest) {
-    const struct tail_piece *pc = lg->tail.first;
-    while (pc && pc->end <= from) {
-        pc = pc->next;
-    }
+    const struct tail_piece *pc = tail_piece_at(lg, from);
     if (pc) {
         size_t skip = tail_seek(span_of(pc->p, pc->n), from);
         must(skip < pc->n);

@@ -67,7 +67,7 @@ static struct tail_piece *piece_add(struct plog *lg, struct seg *sg, struct chun
     must(pc != NULL);              /* plog_reserve came before */
     st->tail_spare = pc->next;
     st->tail_spare_n--;
-    *pc = (struct tail_piece){.lg = lg, .seg = sg, .chunk = chunk, .p = p, .base = base, .end = base};
+    *pc = (struct tail_piece){.prev = lg->tail.last, .lg = lg, .seg = sg, .chunk = chunk, .p = p, .base = base, .end = base};
     list_push_back(&st->tail_age, &pc->age);
     st->tail_bytes += (int64_t)PIECE_COST;
     if (lg->tail.last) {
@@ -138,7 +138,9 @@ void tail_add(struct plog *lg, struct seg *sg, struct chunk *chunk, span bytes, 
 static void pop_first(struct store *st, struct tail *tl) {
     struct tail_piece *pc = tl->first;
     tl->first = pc->next;
-    if (tl->last == pc) {
+    if (tl->first) {
+        tl->first->prev = NULL;
+    } else {
         tl->last = NULL;
     }
     if (tl->queue == pc) {
@@ -200,6 +202,18 @@ void tail_evict(struct store *st) {
             return;
         }
     }
+}
+
+const struct tail_piece *tail_piece_at(const struct plog *lg, off64 at) {
+    const struct tail_piece *pc = lg->tail.last;
+    if (!pc || pc->end <= at) {
+        return NULL;
+    }
+    while (pc->base > at) {
+        pc = pc->prev;
+        must(pc != NULL);          /* at >= tail_start */
+    }
+    return pc;
 }
 
 off64 tail_start(const struct plog *lg) {

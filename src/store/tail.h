@@ -11,7 +11,7 @@ struct store;
 
 struct tail_piece {                /* a run of whole batches, contiguous in memory and in one segment */
     struct list age;               /* st->tail_age, oldest first */
-    struct tail_piece *next;       /* of the same log, by offset */
+    struct tail_piece *next, *prev;    /* of the same log, by offset */
     struct plog *lg;
     struct seg *seg;
     struct chunk *chunk;           /* one reference held */
@@ -36,6 +36,8 @@ void tail_cut(struct plog *lg, off64 from);
 void tail_clear(struct plog *lg);
 /* Keep the shard within its budget: the oldest written pieces go. */
 void tail_evict(struct store *st);
+/* The piece that holds offset `at` (>= tail_start), or NULL; readers are mostly near the end, so it is looked for from there. */
+const struct tail_piece *tail_piece_at(const struct plog *lg, off64 at);
 /* First offset in memory; lg->next when there is none. */
 off64 tail_start(const struct plog *lg);
 void tail_pool_free(struct store *st);

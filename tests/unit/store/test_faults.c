@@ -111,6 +111,9 @@ START_TEST(t13_a_failed_sync_is_final) {
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     rig_check_recovered(&r);       /* a clean stop of the others: this one was scanned all the same */
     ck_assert(l->rec.scanned_bytes > 0 && other->rec.scanned_bytes == 0);
+    rig_crash(&r, true);           /* what was served after that start is durable */
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    rig_check_recovered(&r);
     rig_done(&r);
 }
 END_TEST

@@ -384,7 +384,7 @@ START_TEST(p12_clean_start_reads_no_log) {
     uint64_t before = world_node_disk_ops(r.n);
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     uint64_t ops = world_node_disk_ops(r.n) - before;
-    ck_assert_uint_le(ops, 20);
+    ck_assert_uint_le(ops, 24);                   /* a listing, the small files, the marks: nothing of any log */
     rig_check_recovered(&r);
     for (int i = 0; i < 2; i++) {
         before = world_node_disk_ops(r.n);

@@ -33,6 +33,72 @@ START_TEST(T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed) {
 }
 END_TEST
 
+/* ---- what cannot be read is not "not there" ---- */
+
+static bool is_there(struct rig *r, const char *path) {
+    struct disk_req st = {.op = DISK_STAT, .path = path};
+    return disk_call(world_node_disk(r->n), &st) == ERR_OK;
+}
+
+static bool fail_owner(void *u, const struct disk_req *rq, const char *path) {
+    struct rig *r = u;
+    if ((rq->op == DISK_OPEN || rq->op == DISK_READ) && path && strstr(path, "partition.metadata")) {
+        world_node_fail_op(r->n, rq->op, 1, ERR_IO);
+    }
+    return false;
+}
+
+START_TEST(a_directory_whose_owner_cannot_be_read_is_left_alone) {
+    struct rig r;
+    rig_init(&r, 1);
+    struct rig_log *l = rig_log(&r, "t", 0);
+    start_whole(&r);
+    ck_assert_int_eq(rig_append(&r, l, 3, 100, true), ERR_OK);
+    rig_settle(&r);
+    rig_crash(&r, false);
+    l->topic_id.b[0] ^= 1;         /* the topic was deleted and made again, and the renaming of its directory was lost */
+    rig_cut(l, 0);
+    l->acked = l->seen = 0;
+    world_node_on_op(r.n, fail_owner, &r, false);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert_int_eq(l->rec_err, ERR_IO);
+    ck_assert(plog_is_lost(l->lg) && r.errors == 1 && strstr(r.last_error, "t-0"));
+    ck_assert(is_there(&r, "t-0/00000000000000000000.log"));
+    rig_crash(&r, false);
+    world_node_on_op(r.n, NULL, NULL, false);
+    start_whole(&r);               /* now it is known whose it is: moved aside, and the log is empty */
+    ck_assert(!is_there(&r, "t-0"));
+    rig_done(&r);
+}
+END_TEST
+
+/* A clean start reads a log's directory only when side files are missing; when it is missing itself, that is damage of this log, and no reason for the
+ * others not to start. */
+START_TEST(T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log) {
+    for (uint64_t several = 0; several <= 1; several++) {
+        struct rig r;
+        rig_init(&r, 1 + several);
+        struct rig_log *l = rig_log(&r, "t", 0), *other = rig_log(&r, "t", 1);
+        r.log_conf.segment_bytes = several ? 1000 : 1 << 20;
+        start_whole(&r);
+        for (int i = 0; i < 8; i++) {
+            ck_assert_int_eq(rig_append(&r, l, 1, 400, true), ERR_OK);
+            ck_assert_int_eq(rig_append(&r, other, 1, 400, true), ERR_OK);
+            rig_settle(&r);
+        }
+        ck_assert(rig_stop(&r));
+        struct disk_req rq = {.op = DISK_RENAME, .path = "t-0", .path2 = "elsewhere"};
+        ck_assert_int_eq(disk_call(world_node_disk(r.n), &rq), ERR_OK);
+        ck_assert_int_eq(rig_start(&r), ERR_OK);
+        ck_assert_int_eq(l->rec_err, ERR_DAMAGED);
+        ck_assert_int_eq(other->rec_err, ERR_OK);
+        ck_assert(plog_is_lost(l->lg) && strstr(r.last_error, "t-0"));
+        rig_done(&r);
+    }
+}
+END_TEST
+
 int main(void) {
-    return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed);
+    return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
+                   T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log);
 }
