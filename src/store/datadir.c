@@ -480,14 +480,18 @@ err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_na
     return ERR_OK;
 }
 
-/* Whose directory is it? False: nobody says. */
+/* Whose directory is it? False: nobody says, or it cannot be read now: kept and reported as a stray. */
 static bool read_owner(struct datadir *dd, const char *dir, uuid *ret_id) {
     char path[NAMES_PATH_CAP];
     static const char tag[] = "topic_id: ";
     void *buf;
     size_t n;
     (void)snprintf(path, sizeof path, "%s/partition.metadata", dir);
-    if (disk_read_all(dd->disk, path, 4096, &buf, &n) != ERR_OK) {
+    err e = disk_read_all(dd->disk, path, SMALL_FILE_BYTES_MAX, &buf, &n);
+    if (e != ERR_OK) {
+        if (e != ERR_NOT_FOUND) {
+            log_warn("datadir.unreadable", "path='%s' why='%s' effect='kept, although its topic may be deleted'", path, err_text(e));
+        }
         return false;
     }
     const char *at = memmem(buf, n, tag, sizeof tag - 1);

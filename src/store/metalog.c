@@ -31,6 +31,7 @@
 #define SNAP_TEMP NAMES_META_DIR "/metadata.snapshot.tmp"
 #define MARK_PATH NAMES_META_DIR "/metadata.mark"
 #define FILE_BYTES_MAX ((size_t)1 << 30)
+#define MARK_BYTES_MAX (1 << 20)   /* of a mark file that somebody made longer */
 #define SLOT_BYTES 512             /* a sector: two slots cannot be torn by one write */
 #define SLOT_USED 24               /* crc u32, magic u32, generation u64, proven u64 */
 #define SLOT_MAGIC 0x70676d6bu     /* "pgmk" */
@@ -144,22 +145,25 @@ static err read_snapshot(struct opening *op, bool *ret_exists) {
     return e == ERR_OK ? e : say(op, e, "%s: %s at byte %zu", SNAP_PATH, err_text(e), good);
 }
 
-/* How much of this log was synced, as far as the slots tell. */
-static uint64_t read_mark(struct metalog *ml) {
+/* How much of this log was synced, as far as the slots tell. Only a file that is not there tells nothing. */
+static err read_mark(struct metalog *ml, uint64_t *ret_proven) {
     void *buf;
     size_t n;
     uint64_t proven = 0;
-    if (disk_read_all(ml->disk, MARK_PATH, 2 * SLOT_BYTES, &buf, &n) != ERR_OK) {
-        return 0;
+    err e = disk_read_all(ml->disk, MARK_PATH, MARK_BYTES_MAX, &buf, &n);
+    if (e != ERR_OK) {
+        *ret_proven = 0;
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
     }
-    for (size_t at = 0; at + SLOT_USED <= n; at += SLOT_BYTES) {
+    for (size_t at = 0; at + SLOT_USED <= n && at < 2 * SLOT_BYTES; at += SLOT_BYTES) {
         const uint8_t *p = (const uint8_t *)buf + at;
         if (be32_get(p) == crc32c(p + 4, SLOT_USED - 4) && be32_get(p + 4) == SLOT_MAGIC && be64_get(p + 8) == ml->generation) {
             proven = be64_get(p + 16) > proven ? be64_get(p + 16) : proven;
         }
     }
     mem_free(buf);
-    return proven;
+    *ret_proven = proven;
+    return ERR_OK;
 }
 
 static err cut_tail(struct opening *op, size_t good, size_t size) {
@@ -183,7 +187,12 @@ static err read_log(struct opening *op) {
     if (e != ERR_OK && e != ERR_TORN) {
         return say(op, e, "%s: %s at byte %zu", LOG_PATH, err_text(e), good);
     }
-    if (!op->begun || good < read_mark(ml)) {      /* its first frame was synced before the file got its name */
+    uint64_t proven;
+    e = read_mark(ml, &proven);
+    if (e != ERR_OK) {
+        return say(op, e, "%s: %s", MARK_PATH, err_text(e));
+    }
+    if (!op->begun || good < proven) {             /* its first frame was synced before the file got its name */
         return say(op, ERR_DAMAGED, "%s: damaged or cut at byte %zu, below what was synced", LOG_PATH, good);
     }
     e = call_open(ml->disk, LOG_PATH, DISK_RDWR, &ml->log, NULL);
@@ -205,29 +214,36 @@ static size_t begin_frame(uint8_t *p, uint64_t generation, uint64_t sequence) {
 }
 
 /* Marks without metadata: it was lost, and a new one would orphan every partition. */
-static bool has_marks(struct metalog *ml) {
+static err has_marks(struct metalog *ml, bool *ret) {
     struct disk_entry *en;
     size_t n;
     bool any = false;
-    if (call_list(ml->disk, NAMES_META_DIR, &en, &n) != ERR_OK) {
-        return false;
+    err e = call_list(ml->disk, NAMES_META_DIR, &en, &n);
+    if (e != ERR_OK) {
+        return e;
     }
     for (size_t i = 0; i < n; i++) {
         any = any || (strncmp(en[i].name, "marks.", 6) == 0 && !names_ends_with(en[i].name, ".tmp"));
     }
     disk_entries_free(en, n);
-    return any;
+    *ret = any;
+    return ERR_OK;
 }
 
 static err create_log(struct opening *op) {
     struct metalog *ml = op->ml;
     uint8_t frame[FRAMES_HEAD_BYTES];
-    if (has_marks(ml)) {
+    bool marks;
+    err e = has_marks(ml, &marks);
+    if (e != ERR_OK) {
+        return say(op, e, "cannot list %s: %s", NAMES_META_DIR, err_text(e));
+    }
+    if (marks) {
         return say(op, ERR_DAMAGED, "%s is missing, but the directory has durable marks: restore it, nothing was changed", LOG_PATH);
     }
     ml->generation = 1;
     size_t n = begin_frame(frame, 1, 0);
-    err e = disk_replace_all(ml->disk, LOG_PATH, frame, n);
+    e = disk_replace_all(ml->disk, LOG_PATH, frame, n);
     e = e == ERR_OK ? call_open(ml->disk, LOG_PATH, DISK_RDWR, &ml->log, NULL) : e;
     ml->end = ml->proven = (int64_t)n;
     return e == ERR_OK ? e : say(op, e, "cannot create %s: %s", LOG_PATH, err_text(e));

@@ -64,7 +64,7 @@ static err give_up(struct plog *lg, err e) {
     drop_all_segs(lg);
     lg->fenced = lg->unrecovered = true;
     lg->st->stats.fenced_logs++;
-    return e;
+    return e == ERR_DAMAGED || e == ERR_NOMEM || e == ERR_LIMIT ? e : ERR_IO;
 }
 
 /* ---- the directory against the mark ---- */
@@ -102,22 +102,26 @@ static err check_against_mark(struct plog *lg, const struct datadir_mark *m, con
     return ERR_OK;
 }
 
-/* Whose directory is it? NOT_FOUND: nobody says; FOREIGN: another topic's. */
+/* Whose directory is it? NOT_FOUND: nobody says; FOREIGN: another topic's; else it cannot be told now. */
 static err check_metadata(struct plog *lg) {
-    char path[NAMES_PATH_CAP], text[64];
-    void *buf;
+    char path[NAMES_PATH_CAP], text[64], b[64];
+    struct disk_file *f;
+    int64_t size;
     size_t n;
     names_in_dir(&lg->id, "partition.metadata", path);
     names_metadata_text(&lg->id, text, sizeof text);
-    err e = disk_read_all(lg->st->disk, path, 4096, &buf, &n);
+    err e = call_open(lg->st->disk, path, DISK_RDONLY, &f, &size);
+    if (e == ERR_OK) {
+        e = call_read(lg->st->disk, f, 0, b, sizeof b, &n);
+        call_close(lg->st->disk, f);
+    }
     if (e != ERR_OK) {
         return e;
     }
     uuid id;
-    bool same = n == strlen(text) && memcmp(buf, text, n) == 0;
-    bool other = !same && n == strlen(text) && memcmp(buf, text, n - UUID_TEXT_CAP) == 0 &&
-                 uuid_parse(span_of((const char *)buf + n - UUID_TEXT_CAP, UUID_TEXT_CAP - 1), &id) == ERR_OK;
-    mem_free(buf);
+    bool whole = n == strlen(text) && size == (int64_t)n, same = whole && memcmp(b, text, n) == 0;
+    bool other = !same && whole && memcmp(b, text, n - UUID_TEXT_CAP) == 0 &&
+                 uuid_parse(span_of(b + n - UUID_TEXT_CAP, UUID_TEXT_CAP - 1), &id) == ERR_OK;
     return same ? ERR_OK : other ? ERR_FOREIGN : ERR_NOT_FOUND;
 }
 
@@ -481,6 +485,9 @@ static err recover_unclean(struct plog *lg, struct plog_recovery *ret) {
     err e = call_list(lg->st->disk, dir, &en, &n);
     err whose = e == ERR_OK ? check_metadata(lg) : ERR_OK;
     bool had_bytes = m && m->bytes > 0;
+    if (whose != ERR_OK && whose != ERR_FOREIGN && whose != ERR_NOT_FOUND) {
+        e = whose;                 /* it may be another topic's: not ours to cut and to fill */
+    }
     if (whose == ERR_FOREIGN && !had_bytes) {
         disk_entries_free(en, n);
         e = move_aside(lg, dir);

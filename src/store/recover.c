@@ -72,10 +72,10 @@ static err heads_of(struct plog *lg, struct seg *sg, off64 upto, void (*on_head)
         call_close(hp.disk, hp.file);
     }
     mem_free(hp.buf);
-    if (e == ERR_DAMAGED) {
-        log_error("seg.damaged", "path='%s' at=%lld", path, (long long)hp.at);
+    if (e == ERR_DAMAGED || e == ERR_NOT_FOUND) {
+        log_error("seg.damaged", "path='%s' at=%lld%s", path, (long long)hp.at, e == ERR_NOT_FOUND ? " what='missing'" : "");
     }
-    return e;
+    return e == ERR_NOT_FOUND ? ERR_DAMAGED : e;
 }
 
 /* The segments must be listed for what follows. */
@@ -88,6 +88,10 @@ static err list_segs(struct plog *lg) {
     }
     names_dir(&lg->id, dir);
     err e = call_list(lg->st->disk, dir, &en, &n);
+    if (e == ERR_NOT_FOUND) {
+        log_error("seg.damaged", "path='%s' what='missing although the durable mark says that it held bytes'", dir);
+        return ERR_DAMAGED;
+    }
     if (e == ERR_OK) {
         e = seglist_add(lg, en, n, list_entry(lg->segs.next, struct seg, link)->base);
         disk_entries_free(en, n);

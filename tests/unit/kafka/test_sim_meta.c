@@ -104,6 +104,59 @@ START_TEST(T13_what_is_made_behind_the_bytes_of_a_failed_sync_stays) {
 }
 END_TEST
 
+/* ---- what cannot be read is not "not there" ---- */
+
+static int64_t size_of(const char *path) {
+    struct disk_req st = {.op = DISK_STAT, .path = path};
+    return disk_call(world_node_disk(r.n), &st) == ERR_OK ? st.size : -1;
+}
+
+static void check_refused(const char *about) {
+    rig_boot(&r);
+    ck_assert(!rig_wait_ready(&r));
+    ck_assert_int_eq(r.boot, ERR_IO);
+    ck_assert_msg(strstr(r.why, about) != NULL, "%s", r.why);
+}
+
+/* How much of the log is proven is told by a file that cannot be read: then nothing of the log may be cut. */
+START_TEST(T12_an_unreadable_mark_is_not_a_missing_one) {
+    rig_init(&r, 31, 1);
+    rig_start(&r);
+    create("a");
+    create("b");
+    rig_stop(&r);
+    int64_t size = size_of("perigee.meta/metadata.log");
+    ck_assert_int_eq(world_node_corrupt(r.n, "perigee.meta/metadata.log", size - 20, 1), ERR_OK);      /* in the last frame */
+    rig_fail_op(&r, (struct rig_fail){.op = DISK_READ, .in = "metadata.mark", .k = 1, .e = ERR_IO});
+    check_refused("metadata.mark");
+    ck_assert_int_eq(size_of("perigee.meta/metadata.log"), size);
+    ck_assert_int_eq(world_node_corrupt(r.n, "perigee.meta/metadata.log", size - 20, 1), ERR_OK);
+    rig_start(&r);                 /* repaired from outside */
+    ck_assert(is_there("a") && is_there("b"));
+    rig_stop(&r);
+    rig_done(&r);
+}
+END_TEST
+
+/* The metadata log is gone. That the directory has durable marks forbids a new one; that it cannot be listed is no answer. */
+START_TEST(T12_an_unreadable_directory_is_not_an_empty_one) {
+    rig_init(&r, 32, 1);
+    rig_start(&r);
+    create("a");
+    rig_stop(&r);
+    struct disk_req rq = {.op = DISK_UNLINK, .path = "perigee.meta/metadata.log"};
+    ck_assert_int_eq(disk_call(world_node_disk(r.n), &rq), ERR_OK);
+    rig_fail_op(&r, (struct rig_fail){.op = DISK_LIST, .in = "perigee.meta", .k = 2, .e = ERR_IO});
+    check_refused("perigee.meta");
+    ck_assert_int_eq(size_of("perigee.meta/metadata.log"), -1);
+    rig_boot(&r);
+    ck_assert(!rig_wait_ready(&r));
+    ck_assert_int_eq(r.boot, ERR_DAMAGED);
+    rig_done(&r);
+}
+END_TEST
+
 int main(void) {
-    return RUN("sim_meta", T13_a_topic_seen_after_a_failed_sync_stays, T13_what_is_made_behind_the_bytes_of_a_failed_sync_stays);
+    return RUN("sim_meta", T12_an_unreadable_mark_is_not_a_missing_one, T12_an_unreadable_directory_is_not_an_empty_one,
+               T13_a_topic_seen_after_a_failed_sync_stays, T13_what_is_made_behind_the_bytes_of_a_failed_sync_stays);
 }

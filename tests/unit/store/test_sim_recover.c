@@ -72,6 +72,28 @@ START_TEST(a_directory_whose_owner_cannot_be_read_is_left_alone) {
 }
 END_TEST
 
+/* A full disk does not keep the broker from starting because of one log. */
+START_TEST(T16_no_space_in_recovery_is_that_logs_trouble) {
+    struct rig r;
+    rig_init(&r, 1);
+    struct rig_log *l = rig_log(&r, "t", 0);
+    start_whole(&r);
+    ck_assert_int_eq(rig_append(&r, l, 3, 100, true), ERR_OK);
+    rig_settle(&r);
+    rig_crash(&r, false);
+    l->topic_id.b[0] ^= 1;
+    rig_cut(l, 0);
+    l->acked = l->seen = 0;
+    world_node_fail_op(r.n, DISK_RENAME, 1, ERR_NOSPACE);      /* moving it aside */
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert_int_eq(l->rec_err, ERR_IO);
+    ck_assert(plog_is_lost(l->lg) && r.errors == 1);
+    rig_crash(&r, false);
+    start_whole(&r);
+    rig_done(&r);
+}
+END_TEST
+
 /* A clean start reads a log's directory only when side files are missing; when it is missing itself, that is damage of this log, and no reason for the
  * others not to start. */
 START_TEST(T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log) {
@@ -100,5 +122,5 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
-                   T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log);
+                   T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log);
 }

@@ -50,7 +50,8 @@ struct plog_recovery {
     int64_t scanned_bytes;
 };
 /* boot, synchronous. After a clean stop: loads the producer snapshot only. Else scans from the last heavy checkpoint: damage below the mark gives
- * DAMAGED (log line names file and position; the log stays fenced, its files untouched), a torn tail is cut. Rebuilds side files. */
+ * DAMAGED (log line names file and position; the log stays fenced, its files untouched), a torn tail is cut. Rebuilds side files. IO: the disk refused
+ * something (said, fenced likewise). NOMEM, LIMIT (descriptors): the start cannot go on. */
 err plog_recover(struct plog *lg, struct plog_recovery *ret);
 
 /* May a batch of n bytes be appended now? FENCED, NOSPACE, SEGMENT_TOO_SMALL, NOMEM; AGAIN while a failed write is being cut back. */
