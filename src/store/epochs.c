@@ -44,16 +44,16 @@ err epochs_reserve(struct epochs *es) {
     return ERR_OK;
 }
 
-void epochs_add(struct epochs *es, int32_t epoch, off64 start) {
+bool epochs_add(struct epochs *es, int32_t epoch, off64 start) {
     struct epochs_entry *v = entries(es);
     if (es->n > 0 && v[es->n - 1].epoch == epoch) {
-        return;
+        return false;
     }
     while (es->n > 0 && (v[es->n - 1].epoch > epoch || v[es->n - 1].start >= start)) {
         es->n--;
     }
     if (es->n > 0 && v[es->n - 1].epoch == epoch) {
-        return;                    /* it began earlier than what contradicted it */
+        return true;               /* it began earlier than what contradicted it */
     }
     if (es->n == LIMIT_EPOCHS) {
         memmove(v + 1, v + 2, (es->n - 2) * sizeof *v);
@@ -61,6 +61,7 @@ void epochs_add(struct epochs *es, int32_t epoch, off64 start) {
     }
     must(es->n < (es->cap ? es->cap : 1));
     v[es->n++] = (struct epochs_entry){.start = start, .epoch = epoch};
+    return true;
 }
 
 void epochs_drop(struct epochs *es, off64 from) {

@@ -19,8 +19,9 @@ struct epochs {
 void epochs_init(struct epochs *es);
 void epochs_done(struct epochs *es);
 err epochs_reserve(struct epochs *es);                 /* room for one more; NOMEM */
-/* `epoch` begins at `start`; entries that it contradicts (epoch or start not below) go. Nothing when it is the last one already. After epochs_reserve. */
-void epochs_add(struct epochs *es, int32_t epoch, off64 start);
+/* `epoch` begins at `start`; entries that it contradicts (epoch or start not below) go. False, and nothing, when it is the last one already. After
+ * epochs_reserve. */
+bool epochs_add(struct epochs *es, int32_t epoch, off64 start);
 void epochs_drop(struct epochs *es, off64 from);       /* entries that begin at or after `from` */
 /* The log ends at `end` now; the last epoch stays the current one. */
 void epochs_cut(struct epochs *es, off64 end);

@@ -161,7 +161,7 @@ static err take_batch(struct scan_state *sc, const struct batch_head *h) {
     if (e != ERR_OK) {
         return e;
     }
-    epochs_add(&lg->epochs, h->leader_epoch, h->base_offset);
+    lg->epochs_changed = epochs_add(&lg->epochs, h->leader_epoch, h->base_offset) || lg->epochs_changed;
     seg_note(sc->sg, h, lg->conf->index_interval_bytes);
     if (h->base_offset >= sc->replay_from) {
         lg->st->hooks.replay(lg->st->hooks.u, lg, h);

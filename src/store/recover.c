@@ -216,7 +216,8 @@ err recover_epochs(struct plog *lg, off64 upto) {
     if (!m || m->leader_epoch < 0) {
         return ERR_OK;
     }
-    err e = m->epoch_start <= m->start ? ERR_OK : read_epochs(lg);     /* one epoch, which the mark tells: no file is read */
+    bool one = m->epoch_start <= m->start;         /* one epoch, which the mark tells: no file is read */
+    err e = one ? ERR_OK : read_epochs(lg);
     if (e != ERR_OK) {
         mark("recover.epochs");
         log_warn("epochs.rebuilt", "log='%s-%d' why=%s", lg->id.topic, lg->id.partition, err_name(e));
@@ -226,7 +227,8 @@ err recover_epochs(struct plog *lg, off64 upto) {
     }
     epochs_drop(&lg->epochs, upto);                /* the file may be newer than the mark */
     if (e == ERR_OK && m->epoch_start < upto && (e = epochs_reserve(&lg->epochs)) == ERR_OK) {
-        epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);
+        bool news = epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);
+        lg->epochs_changed = lg->epochs_changed || (news && !one);     /* the file lags the mark, which will tell of the next epoch only */
     }
     return e;
 }

@@ -120,7 +120,47 @@ START_TEST(T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log) {
 }
 END_TEST
 
+/* ---- leader epochs ---- */
+
+static void check_epochs_file(struct rig *r, const char *expected) {
+    void *buf;
+    size_t n;
+    ck_assert_int_eq(disk_read_all(world_node_disk(r->n), "t-0/leader-epoch-checkpoint", 4096, &buf, &n), ERR_OK);
+    ck_assert_str_eq(buf, expected);
+    mem_free(buf);
+}
+
+/* The durable mark tells of the last epoch only: one that the file does not have yet must get there before the next one begins. */
+START_TEST(S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file) {
+    for (uint64_t scan = 0; scan <= 1; scan++) {   /* its first batch lies before the last heavy checkpoint, or is met by the scan */
+        struct rig r;
+        rig_init(&r, 1);
+        struct rig_log *l = rig_log(&r, "t", 0);
+        r.conf.checkpoint_age = 50;
+        start_whole(&r);
+        ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
+        rig_settle(&r);
+        ck_assert(rig_stop(&r));
+        check_epochs_file(&r, "0\n1\n0 0\n");
+        start_whole(&r);
+        for (r.epoch = 1; r.epoch <= 1 + (int32_t)scan; r.epoch++) {
+            ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
+        }
+        r.epoch--;
+        rig_settle(&r);
+        rig_run(&r, 1000);         /* a mark, and no heavy checkpoint */
+        rig_crash(&r, false);
+        start_whole(&r);
+        ck_assert(!l->rec.above_mark);
+        ck_assert(rig_stop(&r));
+        check_epochs_file(&r, scan ? "0\n3\n0 0\n1 1\n2 2\n" : "0\n2\n0 0\n1 1\n");
+        rig_done(&r);
+    }
+}
+END_TEST
+
 int main(void) {
     return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
-                   T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log);
+                   T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
+                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file);
 }
