@@ -110,7 +110,8 @@ static err node_boot_stores(struct node *n) {
     return ERR_OK;
 }
 
-/* Every log is opened on its owner and recovered; who had bytes above its mark gets a higher leader epoch before anything is served. */
+/* Every log is opened on its owner and recovered; who had bytes above its mark, or may have shown some that are gone, gets a higher leader epoch before
+ * anything is served. */
 static err node_boot_log(struct node *n, struct shard *sh, struct meta_topic *t, int32_t i) {
     struct part *pt;
     err e = part_open(sh, t, i, &pt);
@@ -125,7 +126,8 @@ static err node_boot_log(struct node *n, struct shard *sh, struct meta_topic *t,
     struct plog_ends ends;
     plog_ends(pt->log, &ends);
     pt->committed = ends.bound;
-    if (e == ERR_OK && r.above_mark) {
+    plog_epoch(pt->log, pt->leader_epoch);         /* recovery knows only epochs that have batches */
+    if (e == ERR_OK && (r.above_mark || (r.unclean && pt->log_conf.write_caching))) {
         e = meta_decide_epoch(metad_ahead(n->metad), meta_topic_by_id(metad_ahead(n->metad), t->id), i, &n->phase->frames);
     }
     return e;

@@ -529,6 +529,7 @@ err plog_recover(struct plog *lg, struct plog_recovery *ret) {
     struct plog_recovery got = {0};
     names_dir(&lg->id, dir);
     bool unclean = lg->unrecovered || !datadir_is_clean(lg->st->dd) || (!lg->mark && datadir_has_dir(lg->st->dd, dir));
+    got.unclean = unclean;
     err e = unclean ? recover_unclean(lg, &got) : recover_clean(lg);
     if (e != ERR_OK) {
         return give_up(lg, e);

@@ -46,6 +46,7 @@ bool plog_is_lost(const struct plog *lg);
 
 struct plog_recovery {
     bool above_mark;               /* bytes lay above the durable mark: raise the leader epoch before serving (DESIGN 4) */
+    bool unclean;                  /* the last run did not end cleanly for this log: with write.caching, readers may have seen what is gone */
     int64_t cut_bytes;             /* torn tail removed */
     int64_t scanned_bytes;
 };
