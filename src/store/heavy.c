@@ -125,7 +125,8 @@ static bool capture(struct plog *lg) {
         lg->epochs_changed = !hj->has_epochs;
     }
     hj->at = (struct plog_heavy_at){.off = lg->next, .segment = sg->base, .pos = sg->size, .index_n = segidx_count(&sg->index),
-                                    .times_n = segidx_count(&sg->times), .times_last = sg->time_last};
+                                    .times_n = segidx_count(&sg->times), .times_last = sg->time_last,
+                                    .times_last_offset = sg->max_ts_offset};       /* sealed just now: its last entry is the largest timestamp */
     lg->rolled = false;
     return true;
 }

@@ -69,7 +69,8 @@ static err take_mark(struct plog *lg, const struct datadir_mark *m) {
     lg->stable = (struct plog_at){.off = m->end, .seg = sg, .pos = m->position, .max_ts = m->max_ts, .max_ts_offset = m->max_ts_offset};
     lg->written = lg->stable;
     lg->heavy = (struct plog_heavy_at){.off = m->heavy, .segment = m->heavy_segment, .pos = m->heavy_position, .index_n = m->index_entries,
-                                       .times_n = m->timeindex_entries, .times_last = m->timeindex_ts};
+                                       .times_n = m->timeindex_entries, .times_last = m->timeindex_ts,
+                                       .times_last_offset = m->timeindex_offset};
     lg->heavy_producers = m->has_producers;
     if (m->leader_epoch >= 0) {
         epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);

@@ -22,7 +22,8 @@ struct plog_heavy_at {             /* the last heavy checkpoint */
     off64 segment;
     int64_t pos;
     uint32_t index_n, times_n;
-    ms times_last;
+    ms times_last;                 /* last timestamp of its time index, and where it stands */
+    off64 times_last_offset;
 };
 
 struct plog {

@@ -173,7 +173,6 @@ static err take_batch(struct scan_state *sc, const struct batch_head *h) {
 }
 
 static err grow(struct scan_state *sc, size_t n) {
-    n = n < PIECE_BYTES ? PIECE_BYTES : n;
     if (n > sc->cap) {
         uint8_t *p = mem_realloc(MEM_LOG, sc->buf, n);
         if (!p) {
@@ -220,7 +219,8 @@ static err scan_file(struct scan_state *sc, int64_t end) {
         if (need > left) {
             return ERR_CORRUPT;
         }
-        err e = grow(sc, need);
+        size_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+        err e = grow(sc, need > piece ? need : piece);
         e = e == ERR_OK ? call_read(sc->lg->st->disk, sc->file, sc->sg->size, sc->buf, left < sc->cap ? left : sc->cap, &did) : e;
         if (e != ERR_OK) {
             return e;
@@ -278,7 +278,6 @@ static void forget_above_mark(struct scan_state *sc, int64_t end) {
 
 /* sg->size says where to begin; on return it is where the good batches end. */
 static err scan_seg(struct scan_state *sc, int64_t end) {
-    struct seg *sg = sc->sg;
     err e = call_open(sc->lg->st->disk, sc->path, DISK_RDWR, &sc->file, NULL);
     if (e != ERR_OK) {
         return e;
@@ -290,8 +289,6 @@ static err scan_seg(struct scan_state *sc, int64_t end) {
     }
     call_close(sc->lg->st->disk, sc->file);
     sc->file = NULL;
-    sg->ts_unknown = false;
-    sg->index_bad = false;
     return e;
 }
 
@@ -309,52 +306,52 @@ static void trim_index(struct plog *lg, const struct seg *sg, const char *suffix
     }
 }
 
-/* The last entry of the time index file, and the first batch: where the segment's timestamps stood at the heavy checkpoint. */
-static bool load_timestamps(struct plog *lg, struct seg *sg, uint32_t times_n) {
+/* The timestamp that the segment's age counts from. */
+static ms first_ts_of(struct plog *lg, const struct seg *sg) {
     char path[NAMES_PATH_CAP];
     struct disk_file *f;
     uint8_t b[BATCH_HEAD_BYTES];
     struct batch_head h;
     size_t did = 0;
-    names_segment(&lg->id, sg->base, ".timeindex", path);
-    if (times_n > 0) {
-        if (call_open(lg->st->disk, path, DISK_RDONLY, &f, NULL) != ERR_OK) {
-            return false;
-        }
-        err e = call_read(lg->st->disk, f, (int64_t)(times_n - 1) * SEGIDX_TIME_BYTES, b, SEGIDX_TIME_BYTES, &did);
-        call_close(lg->st->disk, f);
-        if (e != ERR_OK || did != SEGIDX_TIME_BYTES) {
-            return false;
-        }
-        sg->max_ts = sg->time_last = (ms)be64_get(b);
-        sg->max_ts_offset = sg->base + be32_get(b + 8);
-    }
     names_segment(&lg->id, sg->base, ".log", path);
-    if (call_open(lg->st->disk, path, DISK_RDONLY, &f, NULL) == ERR_OK) {
-        err e = call_read(lg->st->disk, f, 0, b, sizeof b, &did);
-        call_close(lg->st->disk, f);
-        sg->first_ts = e == ERR_OK && batch_peek(span_of(b, did), &h) == ERR_OK && h.max_ts_ms >= 0 ? h.max_ts_ms : -1;
+    if (call_open(lg->st->disk, path, DISK_RDONLY, &f, NULL) != ERR_OK) {
+        return -1;
     }
-    return true;
+    err e = call_read(lg->st->disk, f, 0, b, sizeof b, &did);
+    call_close(lg->st->disk, f);
+    return e == ERR_OK && batch_peek(span_of(b, did), &h) == ERR_OK ? h.max_ts_ms : -1;
 }
 
 /* Can the scan begin at the heavy checkpoint? Then sg is as it was there. Else its index is built from its beginning. */
 static bool begin_at_heavy(struct plog *lg, const struct datadir_mark *m, struct seg *sg) {
-    bool ok = m->heavy >= 0 && !sg->index_bad && sg->index.file_n >= m->index_entries && sg->times.file_n >= m->timeindex_entries &&
-              load_timestamps(lg, sg, m->timeindex_entries) && sg->time_last == m->timeindex_ts;
-    if (!ok) {
+    if (m->heavy < 0 || sg->index_bad || sg->index.file_n < m->index_entries || sg->times.file_n < m->timeindex_entries) {
         return false;
     }
-    trim_index(lg, sg, ".index", (int64_t)m->index_entries * SEGIDX_OFFSET_BYTES);
-    trim_index(lg, sg, ".timeindex", (int64_t)m->timeindex_entries * SEGIDX_TIME_BYTES);
+    if (sg->index.file_n > m->index_entries) {
+        trim_index(lg, sg, ".index", (int64_t)m->index_entries * SEGIDX_OFFSET_BYTES);
+    }
+    if (sg->times.file_n > m->timeindex_entries) {
+        trim_index(lg, sg, ".timeindex", (int64_t)m->timeindex_entries * SEGIDX_TIME_BYTES);
+    }
     sg->index.file_n = m->index_entries;
     sg->times.file_n = m->timeindex_entries;
+    sg->max_ts = sg->time_last = m->timeindex_ts;
+    sg->max_ts_offset = m->timeindex_offset;
+    sg->first_ts = m->heavy_position == 0 ? -1 : m->segment == sg->base && m->first_ts >= 0 ? m->first_ts : first_ts_of(lg, sg);
     return true;
+}
+
+/* Nothing was written since the heavy checkpoint, and the mark knows of it. */
+static bool is_untouched(const struct plog *lg, const struct datadir_mark *m) {
+    const struct seg *sg = plog_active(lg);
+    return sg && m->heavy == m->end && m->heavy_segment == m->segment && sg->base == m->segment && sg->size == m->position &&
+           m->heavy_position == m->position;
 }
 
 static void begin_at_zero(struct seg *sg) {
     segidx_done(&sg->index);
     segidx_done(&sg->times);
+    sg->index_bad = sg->ts_unknown = false;
     sg->size = 0;
     sg->first_ts = sg->max_ts = sg->max_ts_offset = sg->time_last = -1;
     sg->since_index = 0;
@@ -382,11 +379,12 @@ static err scan_from(struct scan_state *sc, struct seg *sg, bool at_heavy) {
         if (at_heavy) {
             sg->size = sc->m->heavy_position;
             sc->expect = sc->m->heavy;
+            sg->ts_unknown = false;
         } else {
             begin_at_zero(sg);
         }
         at_heavy = false;
-        err e = scan_seg(sc, end);
+        err e = sg->size < end ? scan_seg(sc, end) : ERR_OK;
         if (e != ERR_OK) {
             return e;
         }
@@ -416,9 +414,8 @@ static void settle(struct plog *lg, off64 end) {
     lg->stable = (struct plog_at){.off = end, .seg = sg, .pos = sg ? sg->size : 0, .max_ts = sg ? sg->max_ts : -1,
                                   .max_ts_offset = sg ? sg->max_ts_offset : -1};
     lg->written = lg->stable;
-    lg->since_heavy = 1;           /* a clean stop writes its side files */
+    lg->since_heavy = lg->heavy.off == end ? 0 : 1;        /* a clean stop writes its side files */
     lg->unrecovered = false;
-    lg->st->recovered = true;
     heavy_note(lg);
 }
 
@@ -438,12 +435,9 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     off64 from = at_heavy ? m->heavy : sc.expect;
     bool snapshot = m && m->heavy >= 0 && m->has_producers;
     sc.replay_from = m && m->heavy >= 0 ? m->heavy : from;
-    err e = grow(&sc, 0);
-    if (e == ERR_OK) {
-        epochs_done(&lg->epochs);
-        e = recover_epochs(lg, from);
-        sc.epoch = epochs_at(&lg->epochs, from);
-    }
+    epochs_done(&lg->epochs);
+    err e = recover_epochs(lg, from);
+    sc.epoch = epochs_at(&lg->epochs, from);
     e = e == ERR_OK && snapshot ? recover_producers(lg, m->heavy) : e;
     e = e == ERR_OK ? scan_from(&sc, sg, at_heavy) : e;
     e = e == ERR_OK ? drop_empty_last(&sc) : e;
@@ -457,6 +451,7 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     }
     ret->above_mark = ret->cut_bytes > 0 || sc.expect > (m ? m->end : lg->start);
     lg->epochs_changed = lg->epochs_changed || ret->above_mark;
+    lg->st->recovered = lg->st->recovered || !m || !is_untouched(lg, m);
     settle(lg, sc.expect);
     return ERR_OK;
 }
@@ -482,7 +477,7 @@ static err recover_unclean(struct plog *lg, struct plog_recovery *ret) {
     struct disk_entry *en = NULL;
     size_t n = 0;
     names_dir(&lg->id, dir);
-    err e = call_list(lg->st->disk, dir, &en, &n);
+    err e = datadir_has_dir(lg->st->dd, dir) ? call_list(lg->st->disk, dir, &en, &n) : ERR_NOT_FOUND;
     err whose = e == ERR_OK ? check_metadata(lg) : ERR_OK;
     bool had_bytes = m && m->bytes > 0;
     if (whose != ERR_OK && whose != ERR_FOREIGN && whose != ERR_NOT_FOUND) {
