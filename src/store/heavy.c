@@ -1,6 +1,6 @@
 /* Heavy checkpoints (DESIGN 4): off the acknowledgement path, batched, at most one batch per checkpoint_age.
  *
- * Happy path: a log is due after heavy_bytes, a roll, and at a clean stop. The pass captures its state as of `next` (how many index entries,
+ * Happy path: a log is due after heavy_bytes, a roll, when it was left alone for half a minute or more, and at a clean stop. The pass captures its state as of `next` (how many index entries,
  * the producer states) into a job, waits until `stable` has reached that offset, then writes on the write lane: each segment's new index
  * entries, "<offset>.snapshot", and leader-epoch-checkpoint.tmp when the epochs changed. One sync serves the batch; then the checkpoint files are
  * renamed and their directories synced; then lg->heavy moves and the durable mark carries it. Old snapshots go: the two newest stay, and those
@@ -21,6 +21,7 @@
 
 #define JOB_FILES_MAX 8            /* kept open for the sync; a job with more closes them and needs a SYNCFS */
 #define SNAPSHOT_BYTES_MAX (8 << 20)
+#define AGING_MS 30000
 #define EPOCHS_FILE "leader-epoch-checkpoint"
 
 enum stage { STAGE_WAIT, STAGE_OFFSETS, STAGE_TIMES, STAGE_ADVANCE, STAGE_SNAPSHOT, STAGE_EPOCHS, STAGE_LAST, STAGE_WRITTEN, STAGE_RENAMING, STAGE_RENAMED };
@@ -54,6 +55,7 @@ void heavy_init(struct store *st) {
     struct heavies *hs = &st->heavy;
     *hs = (struct heavies){0};
     list_init(&hs->due);
+    list_init(&hs->aging);
     list_init(&hs->jobs);
 }
 
@@ -64,16 +66,50 @@ static bool has_work(const struct plog *lg) {
            (lg->heavy.off != lg->next || lg->epochs_changed || lg->rolled);
 }
 
+static void make_due(struct plog *lg) {
+    list_remove(&lg->heavies);
+    list_push_back(&lg->st->heavy.due, &lg->heavies);
+    lg->heavy_due = true;
+}
+
 void heavy_note(struct plog *lg) {
     struct store *st = lg->st;
-    if ((lg->since_heavy >= st->conf.heavy_bytes || lg->rolled) && !lg->heavy_off && !lg->heavy_job && list_empty(&lg->heavies)) {
-        list_push_back(&st->heavy.due, &lg->heavies);
+    struct heavies *hs = &st->heavy;
+    lg->touched = true;
+    if (lg->heavy_due || lg->heavy_off || lg->heavy_job) {
+        return;
+    }
+    if (lg->since_heavy >= st->conf.heavy_bytes || lg->rolled) {
+        make_due(lg);
+    } else if (lg->since_heavy > 0 && list_empty(&lg->heavies)) {
+        hs->aging_next = list_empty(&hs->aging) ? store_now(st) + AGING_MS : hs->aging_next;
+        list_push_back(&hs->aging, &lg->heavies);
     }
 }
 
 ms heavy_due(const struct store *st) {
     const struct heavies *hs = &st->heavy;
-    return hs->phase == HEAVY_IDLE && list_empty(&hs->jobs) && !list_empty(&hs->due) ? hs->next : INT64_MAX;
+    if (hs->phase != HEAVY_IDLE || !list_empty(&hs->jobs)) {
+        return INT64_MAX;
+    }
+    ms due = list_empty(&hs->due) ? INT64_MAX : hs->next;
+    return !list_empty(&hs->aging) && hs->aging_next < due ? hs->aging_next : due;
+}
+
+/* Logs that nobody wrote to since the last look. */
+static void age(struct store *st, ms now) {
+    struct heavies *hs = &st->heavy;
+    if (list_empty(&hs->aging) || now < hs->aging_next) {
+        return;
+    }
+    hs->aging_next = now + AGING_MS;
+    list_each_safe(it, &hs->aging) {
+        struct plog *lg = list_entry(it, struct plog, heavies);
+        if (!lg->touched) {
+            make_due(lg);
+        }
+        lg->touched = false;
+    }
 }
 
 bool heavy_is_idle(const struct store *st) {
@@ -140,6 +176,7 @@ void heavy_cancel(struct plog *lg, off64 from) {
     }
     if (lg->fenced || lg->dead) {
         list_remove(&lg->heavies);
+        lg->heavy_due = false;
     }
 }
 
@@ -567,8 +604,8 @@ static void batch_step(struct store *st) {
 static void enlist_all(struct store *st) {
     list_each(it, &st->logs) {
         struct plog *lg = list_entry(it, struct plog, all);
-        if (has_work(lg) && list_empty(&lg->heavies)) {
-            list_push_back(&st->heavy.due, &lg->heavies);
+        if (has_work(lg) && !lg->heavy_due) {
+            make_due(lg);
         }
     }
 }
@@ -577,6 +614,7 @@ static void capture_batch(struct store *st, uint32_t max) {
     struct heavies *hs = &st->heavy;
     while (hs->jobs_n < max && !list_empty(&hs->due)) {
         struct plog *lg = list_entry(list_pop_front(&hs->due), struct plog, heavies);
+        lg->heavy_due = false;
         if (has_work(lg) && !capture(lg) && st->stopping) {
             lg->heavy_off = true;
         }
@@ -606,6 +644,7 @@ void heavy_pass(struct store *st, ms now, bool all) {
     if (hs->phase != HEAVY_IDLE || !st->begun || st->dead) {
         return;
     }
+    age(st, now);
     if (hs->jobs_n == 0 && all) {
         enlist_all(st);
     }

@@ -15,6 +15,8 @@ enum heavy_phase { HEAVY_IDLE, HEAVY_WRITING, HEAVY_SYNCING, HEAVY_RENAMING, HEA
 
 struct heavies {
     struct list due;               /* logs that want one */
+    struct list aging;             /* logs with bytes since the last one; those that were left alone for a while get one, too */
+    ms aging_next;                 /* when to look at them again */
     struct list jobs;              /* of the batch under way */
     uint32_t jobs_n;
     enum heavy_phase phase;

@@ -10,6 +10,7 @@
 #include "marks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -206,41 +207,56 @@ static bool build_moved(struct store *st, enum marks_kind kind) {
 
 /* ---- boot ---- */
 
-static bool is_mine(const struct store *st, const struct datadir_mark *m) {
-    list_each(it, &st->logs) {
-        const struct plog *lg = list_entry(it, struct plog, all);
-        if (lg->mark == m) {
-            return true;
+static int by_address(const void *a, const void *b) {
+    const struct datadir_mark *x = *(const struct datadir_mark *const *)a, *y = *(const struct datadir_mark *const *)b;
+    return (x > y) - (x < y);
+}
+
+static bool stands_here(const struct store *st, const struct datadir_mark *m) {
+    return datadir_mark_shard(st->dd, m) == (int32_t)st->port->shard;
+}
+
+/* Copies the marks of this shard's file that are not among the n in `own` (sorted). */
+static void copy_foreign(struct store *st, const struct datadir_mark **own, size_t n) {
+    struct marks *mk = &st->marks;
+    for (const struct datadir_mark *m = NULL; (m = datadir_mark_next(st->dd, m));) {
+        if (stands_here(st, m) && (n == 0 || !bsearch(&m, own, n, sizeof *own, by_address))) {
+            marks_file_put(mk->foreign + mk->foreign_n++ * MARKS_ENTRY_BYTES, m, false);
         }
     }
-    return false;
 }
 
 /* Marks that stand only in the file that this shard is about to replace, of logs that it does not own. */
 static err keep_foreign(struct store *st) {
     struct marks *mk = &st->marks;
-    size_t owned = 0, here = 0;
-    list_each(it, &st->logs) {
-        const struct plog *lg = list_entry(it, struct plog, all);
-        owned += lg->mark && datadir_mark_shard(st->dd, lg->mark) == (int32_t)st->port->shard;
-    }
-    for (const struct datadir_mark *m = NULL; (m = datadir_mark_next(st->dd, m));) {
-        here += datadir_mark_shard(st->dd, m) == (int32_t)st->port->shard;
-    }
-    if (here == owned) {
-        return ERR_OK;
-    }
-    mk->foreign = mem_alloc(MEM_LOG, (here - owned) * MARKS_ENTRY_BYTES);
-    if (!mk->foreign) {
+    size_t n = 0, here = 0;
+    const struct datadir_mark **own = mem_alloc(MEM_LOG, st->stats.logs * sizeof *own);
+    if (!own) {
         return ERR_NOMEM;
     }
-    for (const struct datadir_mark *m = NULL; (m = datadir_mark_next(st->dd, m));) {
-        if (datadir_mark_shard(st->dd, m) == (int32_t)st->port->shard && !is_mine(st, m)) {
-            must(mk->foreign_n < here - owned);
-            marks_file_put(mk->foreign + mk->foreign_n++ * MARKS_ENTRY_BYTES, m, false);
+    list_each(it, &st->logs) {
+        const struct plog *lg = list_entry(it, struct plog, all);
+        if (lg->mark && stands_here(st, lg->mark)) {
+            own[n++] = lg->mark;
         }
     }
-    return ERR_OK;
+    for (const struct datadir_mark *m = NULL; (m = datadir_mark_next(st->dd, m));) {
+        here += stands_here(st, m);
+    }
+    err e = ERR_OK;
+    if (here > n) {
+        mk->foreign = mem_alloc(MEM_LOG, (here - n) * MARKS_ENTRY_BYTES);
+        e = mk->foreign ? ERR_OK : ERR_NOMEM;
+    }
+    if (here > n && e == ERR_OK) {
+        if (n > 0) {
+            qsort(own, n, sizeof *own, by_address);
+        }
+        copy_foreign(st, own, n);
+        must(mk->foreign_n == here - n);
+    }
+    mem_free(own);
+    return e;
 }
 
 err marks_begin(struct store *st) {

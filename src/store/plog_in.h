@@ -35,7 +35,7 @@ struct plog {
     struct list dirty;             /* st->dirty: has queued bytes and no write in flight */
     struct list unsynced;          /* st->sync: idle, wanted or covered: written > stable */
     struct list moved;             /* st->marks.moved: the durable mark lags */
-    struct list heavies;           /* st->heavy.due */
+    struct list heavies;           /* st->heavy.due, or .aging */
     off64 start, next;
     off64 want_to;                 /* a sync up to here is waited for */
     struct plog_at written, syncing, stable;
@@ -51,17 +51,18 @@ struct plog {
     int64_t cold_pos;
     uint32_t inflight;             /* requests that hold lg */
     uint8_t sync_in;               /* enum sync_in: which list of st->sync `unsynced` is on */
-    bool fenced, dead;
-    bool topic_owned;              /* dead: id.topic is our copy, for the broker's may be gone */
-    bool heavy_producers;          /* a producer snapshot was written at heavy.off */
-    bool unrecovered;              /* the last run did not end cleanly for it, and plog_recover did not put it right (yet) */
-    bool writing, cutting;         /* a write job is under way; it cuts back a refused write */
-    bool dir_made, fresh;          /* fresh: never synced, its directory may not be durable */
-    bool new_names, syncing_names; /* files were created since the last sync was submitted; names the sync in flight covers */
-    bool segs_partial;             /* older segments exist that were not listed yet */
-    bool rolled;                   /* since the last heavy checkpoint */
-    bool epochs_changed;           /* since leader-epoch-checkpoint was written */
-    bool heavy_off;                /* a side file failed to sync: no heavy checkpoint of it in this run */
+    bool fenced : 1, dead : 1;
+    bool topic_owned : 1;          /* dead: id.topic is our copy, for the broker's may be gone */
+    bool heavy_producers : 1;      /* a producer snapshot was written at heavy.off */
+    bool unrecovered : 1;          /* the last run did not end cleanly for it, and plog_recover did not put it right (yet) */
+    bool writing : 1, cutting : 1; /* a write job is under way; it cuts back a refused write */
+    bool dir_made : 1, fresh : 1;  /* fresh: never synced, its directory may not be durable */
+    bool new_names : 1;            /* files were created since the last sync was submitted */
+    bool segs_partial : 1;         /* older segments exist that were not listed yet */
+    bool rolled : 1;               /* since the last heavy checkpoint */
+    bool epochs_changed : 1;       /* since leader-epoch-checkpoint was written */
+    bool heavy_due : 1, touched : 1; /* `heavies` is on .due; appended to since the aging logs were last looked at */
+    bool heavy_off : 1;            /* a side file failed to sync: no heavy checkpoint of it in this run */
 };
 
 static inline struct seg *plog_active(const struct plog *lg) {

@@ -366,6 +366,32 @@ START_TEST(d2_indexes_and_snapshots) {
 }
 END_TEST
 
+/* A log that is left alone gets its heavy checkpoint, so that a crash much later finds nothing to scan; then nothing more happens. */
+START_TEST(p12_idle_logs_are_checkpointed) {
+    struct rig r;
+    rig_init(&r, 4);
+    struct rig_log *l = rig_log(&r, "idle", 0), *busy = rig_log(&r, "busy", 0);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert_int_eq(rig_append(&r, l, 5, 100, true), ERR_OK);
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(rig_append(&r, busy, 1, 100, true), ERR_OK);
+        rig_run(&r, 1000);
+    }
+    rig_run(&r, 2000);
+    rig_crash(&r, true);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    rig_check_recovered(&r);
+    ck_assert_int_eq(l->rec.scanned_bytes, 0);
+    ck_assert_int_gt(busy->rec.scanned_bytes, 0);
+    ck_assert(!l->rec.above_mark && !busy->rec.above_mark);
+    rig_run(&r, 200000);
+    uint64_t ops = world_node_disk_ops(r.n);
+    rig_run(&r, 200000);
+    ck_assert_uint_eq(world_node_disk_ops(r.n), ops);
+    rig_done(&r);
+}
+END_TEST
+
 /* A stopped directory needs no reading at the next start, and a stop after which nothing changed no writing, however many logs (P12, BR-063); also when the
  * leader epoch was raised and nothing has been appended under it. */
 START_TEST(p12_clean_start_reads_no_log) {
@@ -477,6 +503,6 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("policy", d6_up_to_eight_by_file, d6_more_by_syncfs, d6_nobody_waits_for_what_others_want, d6_age, d6_wanted_by_a_reader, d6_bytes,
-                   d7_light_marks, t6_crash_right_after_a_mark, marks_are_compacted, d2_indexes_and_snapshots, p12_clean_start_reads_no_log,
+                   d7_light_marks, t6_crash_right_after_a_mark, marks_are_compacted, d2_indexes_and_snapshots, p12_clean_start_reads_no_log, p12_idle_logs_are_checkpointed,
                    a_deleted_log_goes, br042_deleted_and_made_again);
 }

@@ -159,6 +159,66 @@ START_TEST(S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file) {
 }
 END_TEST
 
+/* ---- a roll that finds no room ---- */
+
+static bool refuse_roll(void *u, const struct disk_req *rq, const char *path) {
+    struct rig *r = u;
+    if (rq->op == DISK_WRITE && path && strcmp(path, "t-0/00000000000000000001.log") == 0) {
+        world_node_fail_op(r->n, DISK_WRITE, 1, ERR_NOSPACE);
+    }
+    return false;
+}
+
+enum { STOP, KILL, POWER, ENDS };
+
+static void end_and_start(struct rig *r, int how) {
+    if (how == STOP) {
+        ck_assert(rig_stop(r));
+    } else {
+        rig_run(r, how == POWER ? 3000 : 0);       /* with a mark, or without */
+        rig_crash(r, how == POWER);
+    }
+    start_whole(r);
+}
+
+/* A large batch rolls and is refused: a file without bytes stays behind. Smaller ones go on before it and beyond its base. */
+static void roll_refused(int first, int second, int third) {
+    struct rig r;
+    rig_init(&r, 1);
+    struct rig_log *l = rig_log(&r, "t", 0);
+    r.log_conf.segment_bytes = 2000;
+    r.log_conf.index_interval_bytes = 100;
+    r.conf.checkpoint_age = 50;
+    start_whole(&r);
+    ck_assert_int_eq(rig_append(&r, l, 1, 900, true), ERR_OK);
+    rig_settle(&r);
+    world_node_on_op(r.n, refuse_roll, &r, false);
+    ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);        /* and taken back */
+    rig_run(&r, 3000);
+    ck_assert_int_eq(l->failed, 1);
+    ck_assert(is_there(&r, "t-0/00000000000000000001.log"));
+    world_node_on_op(r.n, NULL, NULL, false);
+    end_and_start(&r, first);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(rig_append(&r, l, 1, 50, true), ERR_OK);
+        rig_settle(&r);
+    }
+    end_and_start(&r, second);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);
+        rig_settle(&r);
+    }
+    end_and_start(&r, third);
+    ck_assert_int_eq(rig_end(l), 7);
+    ck_assert_msg(r.errors == 0, "ends %d, %d, %d: %s", first, second, third, r.last_error);
+    rig_done(&r);
+}
+
+START_TEST(T16_a_refused_roll_leaves_nothing_that_matters) {
+    roll_refused(_i / ENDS / ENDS, _i / ENDS % ENDS, _i % ENDS);
+}
+END_TEST
+
 int main(void) {
     return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
                    T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
