@@ -133,13 +133,19 @@ static void job_free(struct heavy *hj) {
     plog_put(lg);
 }
 
+/* The segment that holds the last batch: the active one, unless a refused roll left it empty. The mark must not tell of a later one than its own. */
+static struct seg *last_filled(const struct plog *lg) {
+    struct seg *sg = plog_active(lg);
+    return sg->size == 0 && sg->link.prev != &lg->segs ? list_entry(sg->link.prev, struct seg, link) : sg;
+}
+
 static bool capture(struct plog *lg) {
     struct store *st = lg->st;
     struct heavy *hj = mem_zalloc(MEM_LOG, sizeof *hj);
     if (!hj) {
         return false;
     }
-    struct seg *sg = plog_active(lg);
+    struct seg *sg = last_filled(lg);
     seg_seal(sg);                  /* a time index entry for the largest timestamp so far: recovery goes on from it */
     hj->lg = lg;
     hj->active = sg;

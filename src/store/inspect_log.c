@@ -206,8 +206,8 @@ static err walk_segments(struct walk *w, const struct disk_entry *entries, size_
         return ERR_NOMEM;
     }
     size_t k = 0;
-    for (size_t i = 0; i < n; i++) {
-        k += names_is_segment(entries[i].name, ".log", &bases[k]);
+    for (size_t i = 0; i < n; i++) {               /* without bytes: what a roll left that found no room; others may go on before it */
+        k += entries[i].size > 0 && names_is_segment(entries[i].name, ".log", &bases[k]);
     }
     qsort(bases, k, sizeof *bases, by_base);
     err e = ERR_OK;
