@@ -37,23 +37,33 @@ step() {
     fi
 }
 
-step setup 600 scripts/setup.sh
+full() { [ "$mode" = full ]; }
+
+step setup 900 scripts/setup.sh
 step build.release 600 scripts/build.sh release
+step build.debug 900 scripts/build.sh debug
 step build.asan 900 scripts/build.sh asan
-step unit.asan 600 ctest --test-dir build/asan --output-on-failure -j2 -LE 'slow|sim'
-[ -d tests/sim ] && [ -f tests/sim/CMakeLists.txt ] && step sim 420 scripts/sim.sh "$mode"
-[ -x compat-tests/run.sh ] && for shards in 1 2; do
-    if [ "$mode" = full ]; then
-        step "compat.shards$shards" 1800 compat-tests/run.sh --broker perigee --shards $shards --full
-    else
-        step "compat.shards$shards" 600 compat-tests/run.sh --broker perigee --shards $shards
-    fi
-done
-[ -x scripts/tsan.sh ] && step tsan 420 scripts/tsan.sh
-[ -x scripts/deny.sh ] && step deny 300 scripts/deny.sh
-[ -x scripts/budgets.sh ] && step budgets 300 scripts/budgets.sh
-if [ "$mode" = full ]; then
-    [ -x scripts/fuzz.sh ] && step fuzz 1500 scripts/fuzz.sh 60
+step tidy 400 ctest --test-dir build/debug --output-on-failure -L tidy
+step rules 60 tests/rules.py
+step unit.asan 900 ctest --test-dir build/asan --output-on-failure -j2 -LE 'sim|tidy'
+if full; then
+    step sim.seeds 1200 build/debug/sim --seeds 1..2000 --all
+    step sim.points 900 build/debug/sim --points 1..100 --all
+    fresh=$((SRANDOM % 1000000 + 10000))
+    step "sim.fresh.$fresh" 900 build/debug/sim --seeds $fresh..$((fresh + 999)) --all
+else
+    step sim 600 ctest --test-dir build/debug --output-on-failure -L sim
+fi
+step compat 900 compat-tests/run.sh
+step faults 600 compat-tests/faults/run.sh
+step tsan 420 scripts/tsan.sh
+step deny 300 scripts/deny.sh
+if full; then
+    step compat.full 2400 compat-tests/run.sh --full --shards 2
+    step faults.full 1500 compat-tests/faults/run.sh --full
+    step fuzz 900 scripts/fuzz.sh 60
+    step budgets 600 scripts/budgets.sh
+    step bench.check 300 bench/check.sh build/release/bench
 fi
 
 printf 'took %d s\n' $((SECONDS - began))
