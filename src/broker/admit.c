@@ -9,6 +9,7 @@
 static void admit_pool_init(struct admit_pool *p, size_t max) {
     p->used = 0;
     p->max = max;
+    p->giving = false;
     list_init(&p->waiting);
 }
 
@@ -21,6 +22,8 @@ void admit_init(struct admit *a, size_t max, size_t reserve) {
 bool admit_is_small(size_t bytes) { return bytes <= LIMIT_FRAME_SMALL_BYTES; }
 
 bool admit_is_tight(const struct admit *a) { return !list_empty(&a->big.waiting); }
+
+bool admit_is_short(const struct admit *a) { return admit_is_tight(a) || !list_empty(&a->small.waiting); }
 
 bool admit_waits_for_replies(const struct admit *a) { return !list_empty(&a->replies.waiting); }
 
@@ -53,26 +56,30 @@ void admit_cancel(struct admit_wait *w) { list_remove(&w->link); }
 static void admit_pool_give(struct admit_pool *p, size_t bytes) {
     must(p->used >= bytes);
     p->used -= bytes;
+    if (p->giving) {
+        return;                                    /* from inside a `ready`: the loop below goes on with what came back */
+    }
+    p->giving = true;
     while (!list_empty(&p->waiting)) {
         struct admit_wait *w = list_entry(p->waiting.next, struct admit_wait, link);
         if (!admit_fits(p, w->bytes)) {
-            return;
+            break;
         }
         list_remove(&w->link);
         p->used += w->bytes;
         w->ready(w);
     }
+    p->giving = false;
 }
 
 void admit_give(struct admit *a, size_t bytes, bool small) { admit_pool_give(admit_pool_of(a, small), bytes); }
 
 void admit_give_reply(struct admit *a, size_t bytes) { admit_pool_give(&a->replies, bytes); }
 
-size_t admit_upto(struct admit *a, size_t want, size_t least) {
+size_t admit_more(struct admit *a, size_t want) {
     struct admit_pool *p = &a->replies;
-    size_t room = p->used < p->max && list_empty(&p->waiting) ? p->max - p->used : 0;
+    size_t room = p->used < p->max && list_empty(&p->waiting) ? (p->max - p->used) / 2 : 0;
     size_t got = want < room ? want : room;
-    got = got < least ? least : got;
     p->used += got;
     return got;
 }

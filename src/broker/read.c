@@ -2,6 +2,7 @@
  *
  * Happy path: DATA takes fresh batches from the tail by reference; cold ones go through the read lane, and the ask goes home when the last one is back. WATCH parks in each part
  * until read_wake, or until the cancel, which travels behind it on the same FIFO.
+ * One ask hands out bytes of at most READ_GOT_MAX parts, so that its memory does not grow with the parts asked; who got none asks again.
  * Failure modes: per part an err; a part that is gone answers NO_TOPIC; memory short: NOMEM for that part.
  * Runs on: owner shard (run, wake), home shard (send, cancel, take, drop). */
 #include "broker/read.h"
@@ -38,6 +39,7 @@ static void read_blank(struct read_part *p) {
     p->diverging_epoch = -1;
     p->diverging_end = -1;
     p->bytes = 0;
+    p->got = 0;
 }
 
 /* S7.14: does the reader's last epoch end where ours does? */
@@ -82,15 +84,32 @@ static err read_check(struct part *pt, struct read_part *p) {
 
 /* ---- DATA and PROBE ---- */
 
+/* Where the bytes of part p will be; NULL: no memory, or enough parts have some (their readers come again). */
+static struct plog_got *read_got_new(struct read_ask *a, struct read_part *p) {
+    if (a->got == NULL) {
+        size_t most = a->parts_n - (size_t)(p - a->parts);
+        a->got_cap = (uint32_t)(most < READ_GOT_MAX ? most : READ_GOT_MAX);
+        a->got = mem_alloc(MEM_WAIT, a->got_cap * sizeof(*a->got));
+        a->got_owned = true;
+    }
+    if (a->got == NULL || a->got_n == a->got_cap) {
+        return NULL;
+    }
+    plog_got_init(&a->got[a->got_n]);
+    p->got = ++a->got_n;
+    return &a->got[a->got_n - 1];
+}
+
 static void read_cold_done(struct plog_cold *c) {
     struct read_cold *rc = c->u;
     struct read_ask *a = rc->ask;
     struct read_part *p = &a->parts[rc->i];
     if (c->err == ERR_OK) {
+        struct plog_got *g = &a->got[p->got - 1];
         p->bytes = c->got.bytes;
-        a->got[rc->i] = c->got;
+        *g = c->got;
         if (c->got.v == c->got.inline_) {
-            a->got[rc->i].v = a->got[rc->i].inline_;
+            g->v = g->inline_;
         }
     } else {
         plog_got_done(&c->got);
@@ -107,7 +126,8 @@ static void read_cold_done(struct plog_cold *c) {
 /* Note a cold read; all are submitted together once every part was looked at. */
 static err read_cold_note(struct read_ask *a, struct part *pt, size_t i, const struct plog_want *w) {
     if (a->cold == NULL) {
-        a->cold = mem_alloc(MEM_WAIT, (a->parts_n - i) * sizeof(*a->cold));
+        size_t most = a->parts_n - i;
+        a->cold = mem_alloc(MEM_WAIT, (most < READ_COLD_MAX ? most : READ_COLD_MAX) * sizeof(*a->cold));
         if (a->cold == NULL) {
             return ERR_NOMEM;
         }
@@ -123,25 +143,52 @@ static err read_cold_note(struct read_ask *a, struct part *pt, size_t i, const s
 
 static size_t read_min(size_t a, size_t b) { return a < b ? a : b; }
 
+/* The part's place was not needed after all. */
+static void read_got_back(struct read_ask *a, struct read_part *p) {
+    plog_got_done(&a->got[--a->got_n]);
+    p->got = 0;
+}
+
+/* Later, through the read lane; returns what it takes of the budget. */
+static size_t read_later(struct read_ask *a, struct part *pt, size_t i, const struct plog_want *w) {
+    mark("read.cold");
+    if (a->cold_n == READ_COLD_MAX) {
+        read_got_back(a, &a->parts[i]);
+        return 0;
+    }
+    err e = read_cold_note(a, pt, i, w);
+    if (e != ERR_OK) {
+        read_got_back(a, &a->parts[i]);
+        read_fail(&a->parts[i], e);
+        return 0;
+    }
+    size_t take = plog_available(pt->log, w->from, w->below, w->bytes_max);
+    return take == 0 && w->min_one ? 1 : take;
+}
+
 /* One part within the budget that is left; returns what it takes of it. */
 static size_t read_data(struct read_ask *a, struct part *pt, size_t i, size_t left, bool first) {
     struct read_part *p = &a->parts[i];
     struct plog_want w = {.from = p->from, .below = pt->committed, .bytes_max = read_min(p->bytes_max, left), .min_one = first};
-    err e = plog_read(pt->log, &w, &a->got[i]);
-    if (e == ERR_OK) {
-        p->bytes = a->got[i].bytes;
-        return p->bytes;
-    }
-    if (e == ERR_COLD) {
-        mark("read.cold");
-        e = read_cold_note(a, pt, i, &w);
-        if (e == ERR_OK) {
-            size_t take = plog_available(pt->log, w.from, w.below, w.bytes_max);
-            return take == 0 && w.min_one ? 1 : take;
+    struct plog_got *g = read_got_new(a, p);
+    if (g == NULL) {
+        if (a->got == NULL) {
+            read_fail(p, ERR_NOMEM);
         }
+        return 0;
     }
-    read_fail(p, e);
-    return 0;
+    err e = plog_read(pt->log, &w, g);
+    if (e == ERR_COLD) {
+        return read_later(a, pt, i, &w);
+    }
+    p->bytes = g->bytes;
+    if (e != ERR_OK) {
+        read_fail(p, e);
+    }
+    if (p->bytes == 0) {
+        read_got_back(a, p);
+    }
+    return p->bytes;
 }
 
 static size_t read_one(struct read_ask *a, size_t i, size_t left, bool first) {
@@ -177,7 +224,7 @@ static void read_run_data(struct read_ask *a) {
         ask_return(&a->ask, ERR_OK);
         return;
     }
-    for (size_t i = 0, n = a->cold_n; i < n; i++) {        /* the last completion may be inside the last call: a is not touched after */
+    for (uint32_t i = 0, n = a->cold_n; i < n; i++) {      /* the last completion may be inside the last call: a is not touched after */
         struct read_cold *rc = &a->cold[i];
         plog_cold_read(rc->cold.lg, &rc->cold);
     }
@@ -194,6 +241,10 @@ static void read_unwatch(struct read_ask *a) {
 
 static void read_run_watch(struct read_ask *a) {
     bool moved = false;
+    if (a->watches == NULL) {
+        ask_return(&a->ask, ERR_NOMEM);
+        return;
+    }
     for (size_t i = 0; i < a->parts_n; i++) {
         struct read_watch *w = &a->watches[i];
         list_init(&w->link);
@@ -262,16 +313,17 @@ static void read_cancel_home(struct ask *ask) {
     a->when_done(a);
 }
 
+#define READ_GOT_FEW 16                /* parts of an ask whose got array is kept ready */
+
 err read_init(struct read_ask *a, struct arena *arena, size_t parts_n, void (*when_done)(struct read_ask *a)) {
-    *a = (struct read_ask){.parts_n = parts_n, .when_done = when_done, .home_already = true};
+    *a = (struct read_ask){.parts_n = parts_n, .arena = arena, .when_done = when_done, .home_already = true};
     a->parts = arena_zalloc(arena, parts_n * sizeof(*a->parts));
-    a->got = arena_alloc(arena, parts_n * sizeof(*a->got));
-    a->watches = arena_alloc(arena, parts_n * sizeof(*a->watches));
-    if (a->parts == NULL || a->got == NULL || a->watches == NULL) {
-        return ERR_NOMEM;
+    if (parts_n <= READ_GOT_FEW) {
+        a->got = arena_alloc(arena, parts_n * sizeof(*a->got));
+        a->got_cap = (uint32_t)parts_n;
     }
-    for (size_t i = 0; i < parts_n; i++) {
-        plog_got_init(&a->got[i]);
+    if (a->parts == NULL || (parts_n <= READ_GOT_FEW && a->got == NULL)) {
+        return ERR_NOMEM;
     }
     ask_init(&a->ask, read_run, read_home);
     ask_init(&a->cancel, read_cancel_run, read_cancel_home);
@@ -279,7 +331,10 @@ err read_init(struct read_ask *a, struct arena *arena, size_t parts_n, void (*wh
 }
 
 void read_send(struct shard *home, struct shard *owner, struct read_ask *a, enum read_op op) {
-    must(a->home_already && !a->cancelling);
+    must(a->home_already && !a->cancelling && a->got_n == 0);
+    if (op == READ_WATCH && a->watches == NULL) {
+        a->watches = arena_alloc(a->arena, a->parts_n * sizeof(*a->watches));
+    }
     a->op = op;
     a->home_already = false;
     ask_send(home, owner, &a->ask);
@@ -294,18 +349,26 @@ void read_cancel(struct read_ask *a) {
 }
 
 void read_take(struct read_ask *a, size_t i, struct chain *out) {
-    struct plog_got *g = &a->got[i];
+    if (a->parts[i].got == 0) {
+        return;
+    }
+    struct plog_got *g = &a->got[a->parts[i].got - 1];
     for (uint32_t k = 0; k < g->n; k++) {
         chain_lend(out, g->v[k].bytes, g->v[k].chunk);
     }
     plog_got_done(g);
-    plog_got_init(g);
     a->parts[i].bytes = 0;
 }
 
 void read_drop(struct read_ask *a) {
-    for (size_t i = 0; i < a->parts_n; i++) {
+    for (uint32_t i = 0; i < a->got_n; i++) {
         plog_got_done(&a->got[i]);
-        plog_got_init(&a->got[i]);
+    }
+    a->got_n = 0;
+    if (a->got_owned) {
+        mem_free(a->got);
+        a->got = NULL;
+        a->got_cap = 0;
+        a->got_owned = false;
     }
 }

@@ -8,26 +8,27 @@
 #include <string.h>
 
 #include "api.h"
-#include "base/crc.h"
 #include "base/limits.h"
 #include "base/mark.h"
 #include "broker/read.h"
+#include "seen.h"
 #include "wire/batch.h"
 #include "wire/k_fetch.h"
 
 struct fetch_part {
     struct k_fetch_resp_topic_part *resp;
-    struct read_part want;
-    uint32_t shard;
-    bool asked;                        /* resolved and sent to its owner */
-    struct read_ask *ask;              /* where its answer is, and at which index */
-    size_t at;
+    const struct k_fetch_req_topic *asked_topic;       /* decoded, in the arena */
+    const struct k_fetch_req_topic_part *asked;
+    const struct meta_topic *topic;    /* NULL: resp is final. Looked at only before anything is sent */
+    uint32_t shard;                    /* of the owner, then index of its ask */
+    uint32_t at;                       /* in that ask's parts */
 };
 
 struct fetch_work {
     struct k_fetch_resp resp;
     struct fetch_part *parts;
-    size_t parts_n, asked_n;
+    size_t parts_n;
+    size_t start;                      /* the part that is read first; then its neighbours, round to it again */
     struct read_ask *asks;             /* one per owner that is needed */
     size_t asks_n, out;                /* out: asks not home */
     size_t budget, charged;
@@ -40,7 +41,14 @@ struct fetch_work {
     bool watching, probing, read_committed;
 };
 
+#define FETCH_LEAST_BYTES ((size_t)64 << 10)       /* waited for, if need be; more is a matter of room */
+
 static void fetch_look(struct fetch_work *w);
+
+static struct fetch_part *fetch_nth(const struct fetch_work *w, size_t i) {
+    size_t at = w->start + i;
+    return &w->parts[at < w->parts_n ? at : at - w->parts_n];
+}
 
 /* ---- the answer ---- */
 
@@ -58,7 +66,8 @@ static void fetch_fill(struct k_fetch_resp_topic_part *to, const struct read_par
 
 /* Bytes in the order they were read in; what the budget does not hold after the first non-empty part stays for the next fetch. */
 static bool fetch_records(struct fetch_work *w, struct fetch_part *fp, size_t *left, bool *first) {
-    struct read_part *p = &fp->ask->parts[fp->at];
+    struct read_ask *a = &w->asks[fp->shard];
+    struct read_part *p = &a->parts[fp->at];
     fetch_fill(fp->resp, p);
     bool too_much = p->bytes > *left || p->bytes > p->bytes_max;   /* each owner read its first batch whole; one of them is the answer's first */
     if (p->err != ERR_OK || p->bytes == 0 || (!*first && too_much)) {
@@ -71,9 +80,15 @@ static bool fetch_records(struct fetch_work *w, struct fetch_part *fp, size_t *l
     *left -= p->bytes < *left ? p->bytes : *left;
     *first = false;
     chain_init(c, &w->rq->arena);
-    read_take(fp->ask, fp->at, c);
+    read_take(a, fp->at, c);
     fp->resp->records_chain = c;
     return chain_ok(c);
+}
+
+/* There was something to read, and it got nothing of it. */
+static bool fetch_is_starved(const struct fetch_work *w, const struct fetch_part *fp) {
+    const struct read_part *p = &w->asks[fp->shard].parts[fp->at];
+    return p->err == ERR_OK && p->diverging_epoch < 0 && p->from < p->high_watermark && fp->resp->records_chain == NULL;
 }
 
 /* Chains that were never written give their chunks back here: no memory, or the connection went before its turn to be encoded. */
@@ -94,9 +109,16 @@ static void fetch_answer(struct fetch_work *w) {
     wheel_cancel(&rq->sh->wheel, &w->timer);
     size_t left = (size_t)w->max_bytes;
     bool first = true, ok = !rq->abandoned;
+    bool starved = false;
     for (size_t i = 0; i < w->parts_n && ok; i++) {
-        if (w->parts[i].asked) {
-            ok = fetch_records(w, &w->parts[i], &left, &first);
+        struct fetch_part *fp = fetch_nth(w, i);
+        if (fp->topic == NULL) {
+            continue;
+        }
+        ok = fetch_records(w, fp, &left, &first);
+        if (!starved && fetch_is_starved(w, fp)) {
+            starved = true;
+            rq->cn->fetches = (uint32_t)(w->start + i);        /* read first next time (S7.21) */
         }
     }
     if (!ok) {
@@ -172,7 +194,8 @@ static void fetch_judge(struct fetch_work *w) {
 
 static void fetch_home(struct read_ask *a) {
     struct fetch_work *w = a->u;
-    if (w->watching && a->ask.err == ERR_OK) {     /* woken: the others need not wait any longer */
+    if (w->watching && a->ask.err != ERR_CANCELLED) {          /* woken, or without memory to wait: the others need not wait any longer */
+        w->over = w->over || a->ask.err != ERR_OK;
         for (size_t i = 0; i < w->asks_n; i++) {
             read_cancel(&w->asks[i]);
         }
@@ -192,24 +215,36 @@ static void fetch_home(struct read_ask *a) {
     fetch_look(w);
 }
 
-/* One round: every owner reads (or, where more than one byte is wanted, first only counts). */
-static void fetch_look(struct fetch_work *w) {
-    w->probing = w->min_bytes > 1 && !w->over && w->asks_n > 0;
-    size_t least = 64 << 10;
-    if (!w->probing && w->charged == 0) {
-        w->charged = admit_upto(&w->rq->sh->admit, w->budget, least < w->budget ? least : w->budget);
-        w->rq->charge += w->charged;
-    }
-    size_t share = w->asks_n == 0 ? 0 : w->charged / w->asks_n;
+static void fetch_read(struct fetch_work *w) {
     w->out = w->asks_n;
-    if (w->asks_n == 0) {
-        fetch_judge(w);
-        return;
-    }
     for (size_t i = 0; i < w->asks_n; i++) {
-        w->asks[i].bytes_max = share;
+        w->asks[i].bytes_max = w->charged / w->asks_n;
         w->asks[i].min_one = true;
         read_send(w->rq->sh, w->asks[i].ask.owner, &w->asks[i], w->probing ? READ_PROBE : READ_DATA);
+    }
+}
+
+static void fetch_admitted(struct rq *rq) {
+    struct fetch_work *w = rq->work;
+    if (rq->abandoned) {
+        fetch_answer(w);
+        return;
+    }
+    size_t more = admit_more(&rq->sh->admit, w->budget - rq->charge);
+    rq->charge += more;
+    w->charged = rq->charge;
+    fetch_read(w);
+}
+
+/* One round: every owner reads (or, where more than one byte is wanted, first only counts). What may be read is charged first, after those who wait for the same. */
+static void fetch_look(struct fetch_work *w) {
+    w->probing = w->min_bytes > 1 && !w->over && w->asks_n > 0;
+    if (w->asks_n == 0) {
+        fetch_judge(w);
+    } else if (w->probing || w->charged > 0) {
+        fetch_read(w);
+    } else {
+        rq_charge(w->rq, w->budget < FETCH_LEAST_BYTES ? w->budget : FETCH_LEAST_BYTES, fetch_admitted);
     }
 }
 
@@ -233,14 +268,15 @@ static err fetch_resolve(struct rq *rq, const struct k_fetch_req_topic *from, st
     return e;
 }
 
-static void fetch_part_init(struct fetch_work *w, struct fetch_part *fp, const struct k_fetch_req_topic_part *from, const struct meta_topic *t, err e) {
+static void fetch_part_init(struct fetch_work *w, struct fetch_part *fp, const struct meta_topic *t, err e) {
+    int32_t partition = fp->asked->partition;
     k_fetch_resp_topic_part_init(fp->resp);
-    fp->resp->partition = from->partition;
+    fp->resp->partition = partition;
     fp->resp->preferred_read_replica = -1;
     fp->resp->aborted_n = w->read_committed ? 0 : -1;              /* S7.10: nothing is transactional yet */
     fp->resp->records = SPAN_LIT("");              /* never null (S7.8) */
     fp->resp->high_watermark = fp->resp->last_stable_offset = fp->resp->log_start_offset = -1;
-    if (e == ERR_OK && (from->partition < 0 || from->partition >= t->parts_n)) {
+    if (e == ERR_OK && (partition < 0 || partition >= t->parts_n)) {
         e = ERR_NO_TOPIC;
     }
     if (e != ERR_OK) {
@@ -248,35 +284,19 @@ static void fetch_part_init(struct fetch_work *w, struct fetch_part *fp, const s
         w->failed = true;
         return;
     }
-    fp->asked = true;
-    w->asked_n++;
-    fp->want = (struct read_part){
-        .topic_id = t->id,
-        .partition = from->partition,
-        .current_epoch = from->current_leader_epoch,
-        .last_fetched_epoch = from->last_fetched_epoch,
-        .from = from->fetch_offset,
-        .bytes_max = from->partition_max_bytes < 0 ? 0 : (size_t)from->partition_max_bytes,
-    };
-    fp->shard = shard_owner(w->rq->sh, t, from->partition)->index;
+    fp->topic = t;
+    fp->shard = shard_owner(w->rq->sh, t, partition)->index;
 }
 
-/* S7.20: a partition listed twice: the last entry wins. An open-addressed set over (topic, partition), filled from the end. */
-struct fetch_seen {
-    span topic;                        /* name or id, as the version asks; null: free */
-    int32_t partition;
-};
+static span fetch_key(const struct fetch_work *w, const struct k_fetch_req_topic *t) {
+    return w->rq->version >= 13 ? span_of(t->topic_id.b, sizeof(t->topic_id.b)) : t->topic;
+}
 
-static bool fetch_seen_add(struct fetch_seen *set, size_t mask, span topic, uint32_t topic_hash, int32_t partition) {
-    size_t i = (topic_hash * 0x9e3779b97f4a7c15u + (uint32_t)partition * 0x85ebca6bu) & mask;
-    while (set[i].topic.p != NULL) {
-        if (set[i].partition == partition && span_eq(set[i].topic, topic)) {
-            return false;
-        }
-        i = (i + 1) & mask;
-    }
-    set[i] = (struct fetch_seen){topic, partition};
-    return true;
+static bool fetch_same(const void *u, uint32_t a, uint32_t b) {
+    const struct fetch_work *w = u;
+    const struct fetch_part *x = &w->parts[a], *y = &w->parts[b];
+    return x->asked->partition == y->asked->partition &&
+           (x->asked_topic == y->asked_topic || span_eq(fetch_key(w, x->asked_topic), fetch_key(w, y->asked_topic)));
 }
 
 static size_t fetch_count(const struct k_fetch_req *q) {
@@ -287,11 +307,12 @@ static size_t fetch_count(const struct k_fetch_req *q) {
     return n;
 }
 
-static bool fetch_topic(struct fetch_work *w, const struct k_fetch_req_topic *from, struct k_fetch_resp_topic *to, struct fetch_seen *set, size_t mask) {
+static bool fetch_topic(struct fetch_work *w, const struct k_fetch_req_topic *from, struct k_fetch_resp_topic *to, struct seen *seen) {
     struct rq *rq = w->rq;
     struct meta_topic *t = NULL;
     err e = fetch_resolve(rq, from, &t);
     size_t n = from->partitions_n > 0 ? (size_t)from->partitions_n : 0;
+    uint64_t hash = seen_hash(seen, fetch_key(w, from));
     k_fetch_resp_topic_init(to);
     to->topic = arena_copy(&rq->arena, from->topic);
     to->topic_id = from->topic_id;
@@ -299,69 +320,60 @@ static bool fetch_topic(struct fetch_work *w, const struct k_fetch_req_topic *fr
     if (to->partitions == NULL || (rq->version < 13 && span_is_null(to->topic))) {
         return false;
     }
-    span key = rq->version >= 13 ? span_of(from->topic_id.b, sizeof(from->topic_id.b)) : from->topic;
-    uint32_t hash = crc32c(key.p, key.n);
     for (size_t i = n; i-- > 0;) {
-        const struct k_fetch_req_topic_part *fp = &from->partitions[i];
-        if (!fetch_seen_add(set, mask, key, hash, fp->partition)) {
-            continue;
+        uint32_t at = (uint32_t)w->parts_n;
+        w->parts[at] = (struct fetch_part){.asked_topic = from, .asked = &from->partitions[i], .resp = &to->partitions[to->partitions_n]};
+        if (seen_add(seen, seen_hash_part(seen, hash, from->partitions[i].partition), at, fetch_same, w) == at) {
+            fetch_part_init(w, &w->parts[w->parts_n++], t, e);
+            to->partitions_n++;
         }
-        struct fetch_part *p = &w->parts[w->parts_n++];
-        p->resp = &to->partitions[to->partitions_n++];
-        fetch_part_init(w, p, fp, t, e);
     }
     return true;
 }
 
+/* From the end, so that of a partition listed twice the last entry wins (S7.20); answers may come in any order. */
 static bool fetch_topics(struct fetch_work *w, const struct k_fetch_req *q) {
-    size_t n = fetch_count(q), cap = 8;
-    while (cap < 2 * n) {
-        cap *= 2;
-    }
-    struct fetch_seen *set = rq_array(w->rq, cap, sizeof(*set));
+    size_t n = fetch_count(q);
+    struct seen seen;
     w->parts = rq_array(w->rq, n, sizeof(*w->parts));
     w->resp.topics = rq_array(w->rq, q->topics_n < 0 ? 0 : (size_t)q->topics_n, sizeof(*w->resp.topics));
-    if (set == NULL || w->parts == NULL || w->resp.topics == NULL) {
+    if (w->parts == NULL || w->resp.topics == NULL || !seen_init(&seen, w->rq, n)) {
         return false;
     }
-    for (int32_t i = q->topics_n; i-- > 0;) {      /* from the end, so that the last entry wins; answers may come in any order */
-        if (!fetch_topic(w, &q->topics[i], &w->resp.topics[w->resp.topics_n++], set, cap - 1)) {
+    for (int32_t i = q->topics_n; i-- > 0;) {
+        if (!fetch_topic(w, &q->topics[i], &w->resp.topics[w->resp.topics_n++], &seen)) {
             return false;
         }
     }
     return true;
 }
 
-/* S7.21: reading starts at another partition each time, so that none starves behind a small max_bytes. */
-static void fetch_rotate(struct fetch_work *w) {
-    if (w->parts_n < 2) {
-        return;
-    }
-    size_t by = w->rq->cn->fetches++ % w->parts_n;
-    struct fetch_part *turned = rq_array(w->rq, w->parts_n, sizeof(*turned));
-    if (turned == NULL) {
-        return;                                    /* the order is a courtesy */
-    }
-    memcpy(turned, w->parts + by, (w->parts_n - by) * sizeof(*turned));
-    memcpy(turned + (w->parts_n - by), w->parts, by * sizeof(*turned));
-    w->parts = turned;
+static void fetch_want(struct fetch_work *w, struct fetch_part *fp) {
+    const struct k_fetch_req_topic_part *from = fp->asked;
+    w->asks[fp->shard].parts[fp->at] = (struct read_part){
+        .topic_id = fp->topic->id,
+        .partition = from->partition,
+        .current_epoch = from->current_leader_epoch,
+        .last_fetched_epoch = from->last_fetched_epoch,
+        .from = from->fetch_offset,
+        .bytes_max = from->partition_max_bytes < 0 ? 0 : (size_t)from->partition_max_bytes,
+    };
 }
 
-static bool fetch_ask(struct fetch_work *w, uint32_t shard, size_t n) {
-    struct read_ask *a = &w->asks[w->asks_n++];
-    if (read_init(a, &w->rq->arena, n, fetch_home) != ERR_OK) {
-        return false;
-    }
-    a->u = w;
-    a->ask.owner = w->rq->sh->node->shards[shard];
-    size_t at = 0;
-    for (size_t i = 0; i < w->parts_n; i++) {
-        struct fetch_part *p = &w->parts[i];
-        if (p->asked && p->shard == shard) {
-            a->parts[at] = p->want;
-            p->ask = a;
-            p->at = at++;
+/* One ask for each owner, of `counts` parts. */
+static bool fetch_asks_init(struct fetch_work *w, uint32_t *counts) {
+    struct node *n = w->rq->sh->node;
+    for (uint32_t s = 0; s < n->shards_n; s++) {
+        if (counts[s] == 0) {
+            continue;
         }
+        struct read_ask *a = &w->asks[w->asks_n];
+        if (read_init(a, &w->rq->arena, counts[s], fetch_home) != ERR_OK) {
+            return false;
+        }
+        a->u = w;
+        a->ask.owner = n->shards[s];
+        counts[s] = (uint32_t)w->asks_n++;         /* from now on: which ask */
     }
     return true;
 }
@@ -369,16 +381,24 @@ static bool fetch_ask(struct fetch_work *w, uint32_t shard, size_t n) {
 static bool fetch_asks(struct fetch_work *w) {
     uint32_t shards = w->rq->sh->node->shards_n;
     w->asks = rq_array(w->rq, shards, sizeof(*w->asks));
-    size_t *counts = rq_array(w->rq, shards, sizeof(*counts));
+    uint32_t *counts = rq_array(w->rq, shards, sizeof(*counts));
     if (w->asks == NULL || counts == NULL) {
         return false;
     }
-    for (size_t i = 0; i < w->parts_n; i++) {
-        counts[w->parts[i].shard] += w->parts[i].asked;
+    for (size_t i = 0; i < w->parts_n; i++) {      /* S7.21: who is read first changes, so that none starves behind those before it */
+        struct fetch_part *fp = fetch_nth(w, i);
+        if (fp->topic != NULL) {
+            fp->at = counts[fp->shard]++;
+        }
     }
-    for (uint32_t s = 0; s < shards; s++) {
-        if (counts[s] > 0 && !fetch_ask(w, s, counts[s])) {
-            return false;
+    if (!fetch_asks_init(w, counts)) {
+        return false;
+    }
+    for (size_t i = 0; i < w->parts_n; i++) {
+        struct fetch_part *fp = &w->parts[i];
+        if (fp->topic != NULL) {
+            fp->shard = counts[fp->shard];
+            fetch_want(w, fp);
         }
     }
     return true;
@@ -400,7 +420,8 @@ static void fetch_limits(struct fetch_work *w, const struct k_fetch_req *q) {
     w->min_bytes = q->min_bytes < 0 ? 0 : q->min_bytes > w->max_bytes ? w->max_bytes : q->min_bytes;
     size_t sum = 0;
     for (size_t i = 0; i < w->parts_n; i++) {
-        sum += w->parts[i].want.bytes_max;
+        const struct fetch_part *fp = &w->parts[i];
+        sum += fp->topic != NULL && fp->asked->partition_max_bytes > 0 ? (size_t)fp->asked->partition_max_bytes : 0;
     }
     w->budget = sum < (size_t)w->max_bytes ? sum : (size_t)w->max_bytes;
     bool stopping = w->rq->cn->closing != CONN_OPEN || w->rq->cn->set->draining;
@@ -410,7 +431,7 @@ static void fetch_limits(struct fetch_work *w, const struct k_fetch_req *q) {
 
 void fetch_run(struct rq *rq) {
     const struct k_fetch_req *q = rq->body;
-    rq->arena.ceiling += fetch_count(q) * (sizeof(struct fetch_part) * 2 + sizeof(struct k_fetch_resp_topic_part) + 1024);
+    rq->arena.ceiling += fetch_count(q) * (sizeof(struct fetch_part) + sizeof(struct k_fetch_resp_topic_part) + sizeof(struct read_part) + 128);
     struct fetch_work *w = rq->work = rq_array(rq, 1, sizeof(*w));
     if (w == NULL) {
         rq_fail(rq, ERR_NOMEM);
@@ -428,7 +449,7 @@ void fetch_run(struct rq *rq) {
         rq_fail(rq, ERR_NOMEM);
         return;
     }
-    fetch_rotate(w);
+    w->start = w->parts_n > 0 ? rq->cn->fetches++ % w->parts_n : 0;
     fetch_limits(w, q);
     if (!fetch_asks(w)) {
         rq_fail(rq, ERR_NOMEM);

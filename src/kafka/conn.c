@@ -451,7 +451,7 @@ static size_t conn_on_room(void *u, uint8_t **ret_p) {
         return cn->frame_n - cn->frame_got;
     }
     *ret_p = cn->set->scratch;
-    return admit_is_tight(&cn->set->sh->admit) ? CONN_SCRATCH_TIGHT_BYTES : CONN_SCRATCH_BYTES;
+    return admit_is_short(&cn->set->sh->admit) ? CONN_SCRATCH_TIGHT_BYTES : CONN_SCRATCH_BYTES;
 }
 
 /* Does a frame or its size begin here and end later? Then the timer must watch it. */

@@ -81,11 +81,11 @@ START_TEST(BR_060_replies_have_a_pool_of_their_own) {
     ck_assert(admit_take_reply(&a, &r, MAX / 2, on_ready));            /* frames that wait behind a reply cannot hold it up */
     WAITER(r2);
     ck_assert(!admit_take_reply(&a, &r2, 1, on_ready));
-    ck_assert_uint_eq(admit_upto(&a, 1 << 20, 64 << 10), 64 << 10);    /* the least, even above the budget */
-    admit_give_reply(&a, 64 << 10);
-    ck_assert_int_eq(ready_n, 0);
+    ck_assert_uint_eq(admit_more(&a, 1), 0);                           /* nobody overtakes */
     admit_give_reply(&a, MAX / 2);
     ck_assert_int_eq(ready_n, 1);
+    ck_assert_uint_eq(admit_more(&a, 1000), 1000);
+    ck_assert_uint_eq(admit_more(&a, MAX), (MAX / 2 - 1001) / 2);      /* half of what is free: the next one finds some too */
 }
 END_TEST
 

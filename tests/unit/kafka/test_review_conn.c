@@ -42,6 +42,7 @@ static uint32_t conns(void) { return atomic_load(&r.node->conns); }
 /* The reply fills our side while the next request has begun: we do not read, so its bytes cannot come. 20 s later the client reads. */
 START_TEST(T56_a_frame_that_we_do_not_read_is_not_slow) {
     begin(1);
+    rig_set(&r, "queued.max.request.bytes", "67108864");
     rig_start(&r);
     struct say *s = say_open(&r), *c = say_open(&r);
     ck_assert_int_eq(say_create(s, "t", 1), 0);
@@ -113,11 +114,11 @@ END_TEST
 /* A client holds the memory for replies and takes a little every 12 s, which alone would be allowed; somebody else needs that memory. */
 START_TEST(T56_a_drop_by_drop_reader_goes_when_others_wait_for_memory) {
     begin(1);
-    rig_set(&r, "queued.max.request.bytes", "16777216");       /* half of it for replies */
+    rig_set(&r, "queued.max.request.bytes", "16777216");       /* half of it for replies, half of that for one reader */
     rig_start(&r);
     struct say *s = say_open(&r), *drop = say_open(&r);
     ck_assert_int_eq(say_create(s, "t", 1), 0);
-    ck_assert_int_eq(say_create(s, "wide", 20000), 0);
+    ck_assert_int_eq(say_create(s, "wide", 45000), 0);
     fill(s, 8, 900000);
     world_client_pause(drop->c, true);
     say_send(drop, K_FETCH, 12, fetch_much(drop));

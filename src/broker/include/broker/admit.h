@@ -12,6 +12,7 @@ struct admit {
     struct admit_pool {
         size_t used, max;
         struct list waiting;           /* admit_wait, first come first served */
+        bool giving;
     } big, small, replies;
 };
 
@@ -33,5 +34,6 @@ bool admit_is_small(size_t bytes);
 /* Somebody waits for large frames' memory: who holds some should hurry. */
 bool admit_is_tight(const struct admit *a);
 bool admit_waits_for_replies(const struct admit *a);               /* the same of replies' memory */
-/* Charge as much of `want` reply bytes as there is room for without waiting; at least `least`, even above the budget. Returns the charge. */
-size_t admit_upto(struct admit *a, size_t want, size_t least);
+bool admit_is_short(const struct admit *a);                        /* some frame waits, large or small: read little at a time */
+/* Charge as much more of `want` reply bytes as half of what is free holds, so that one reader leaves room for the next; nothing while others wait. Returns the charge. */
+size_t admit_more(struct admit *a, size_t want);

@@ -14,17 +14,20 @@ struct read_part {
     int32_t partition;
     int32_t current_epoch;             /* -1: not checked (S7.13) */
     int32_t last_fetched_epoch;        /* -1: not checked (S7.14) */
+    uint32_t got;                      /* private: index + 1 in read_ask.got; 0: no bytes */
     off64 from;
     size_t bytes_max;
-    void *u;                           /* caller's */
     /* answer */
     err err;
-    off64 high_watermark, last_stable, log_start;      /* -1 on failure */
     int32_t leader_epoch;
+    off64 high_watermark, last_stable, log_start;      /* -1 on failure */
     int32_t diverging_epoch;           /* -1: none */
     off64 diverging_end;
     size_t bytes;                      /* found; in READ_DATA the bytes that read_take hands out */
 };
+
+#define READ_GOT_MAX 1024              /* parts of one ask that hand out bytes; the others wait for the next */
+#define READ_COLD_MAX 64               /* of them, from the disk */
 
 struct read_ask {
     struct ask ask;
@@ -33,20 +36,24 @@ struct read_ask {
     bool min_one;                      /* may use that exception */
     struct read_part *parts;
     size_t parts_n;
-    /* private to the owner */
-    struct plog_got *got;
-    struct read_watch *watches;
+    struct arena *arena;
+    /* private to the owner while the ask is out */
+    struct plog_got *got;              /* of the parts with bytes, in the arena when there are few, else allocated when the first is found */
+    uint32_t got_n, got_cap;
+    bool got_owned;
+    struct read_watch *watches;        /* one a part, in the arena, from the first READ_WATCH on */
     struct read_cold *cold;
-    size_t cold_n;
+    uint32_t cold_n;
     bool parked;
     struct ask cancel;                 /* travels behind the watch on the same FIFO */
-    bool cancelling, cancelled, home_already;
+    bool cancelling, home_already;
     void (*when_done)(struct read_ask *a);
     void *u;                           /* caller's */
 };
 
 /* parts and private arrays come from the arena. NOMEM. */
 err read_init(struct read_ask *a, struct arena *arena, size_t parts_n, void (*when_done)(struct read_ask *a));
+/* A READ_WATCH without memory comes home at once with NOMEM. */
 void read_send(struct shard *home, struct shard *owner, struct read_ask *a, enum read_op op);
 /* Home's thread, while a READ_WATCH is out: it comes home soon (when_done runs once). No-op otherwise. */
 void read_cancel(struct read_ask *a);
