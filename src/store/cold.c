@@ -71,8 +71,8 @@ static void submit(struct cold_need *nd, enum disk_op op, void (*done)(struct di
     disk_submit(nd->lg->st->disk, &nd->rq);
 }
 
-static void damaged(struct cold_need *nd, const char *path, const char *what) {
-    log_error("seg.damaged", "path='%s' what='%s'", path, what);
+static void damaged(struct cold_need *nd, off64 base, const char *what) {
+    plog_damaged(nd->lg, base, -1, what);
     finish(nd, ERR_DAMAGED);
 }
 
@@ -122,7 +122,7 @@ static void on_opened(struct disk_req *rq) {
     struct seg *sg = nd->seg;
     if (rq->err != ERR_OK) {
         if (rq->err == ERR_NOT_FOUND && !lg->dead) {
-            damaged(nd, nd->path, "missing");
+            damaged(nd, sg->base, "missing");
         } else {
             finish(nd, rq->err);
         }
@@ -138,7 +138,7 @@ static void on_opened(struct disk_req *rq) {
     nd->pinned = true;
     files_trim(lg->st, lg->st->conf.files_max);
     if (rq->size < (sg == lg->written.seg ? lg->written.pos : sg->size)) {
-        damaged(nd, nd->path, "shorter than it was");
+        damaged(nd, sg->base, "shorter than it was");
         return;
     }
     step(nd);
@@ -260,8 +260,7 @@ static void step(struct cold_need *nd) {
     nd->seg = nd->pinned ? nd->seg : plog_seg_for(lg, nd->at);
     struct seg *sg = nd->seg;
     if (!sg || !sg->made) {
-        names_dir(&lg->id, nd->path);
-        damaged(nd, nd->path, "no segment holds an offset that the log has");
+        damaged(nd, sg ? sg->base : lg->start, "no segment holds an offset that the log has");
     } else if (!sg->file) {
         names_segment(&lg->id, sg->base, ".log", nd->path);
         nd->rq.flags = DISK_RDWR;

@@ -90,9 +90,7 @@ static err install(struct cold_build *cb) {
 static void read_on(struct cold_build *cb, size_t n);
 
 static void damaged(struct cold_build *cb) {
-    char path[NAMES_PATH_CAP];
-    names_segment(&cb->lg->id, cb->sg->base, ".log", path);
-    log_error("seg.damaged", "path='%s' at=%lld", path, (long long)cb->at);
+    plog_damaged(cb->lg, cb->sg->base, cb->at, "not the batch that was written there");
     finish(cb, ERR_DAMAGED);
 }
 

@@ -130,6 +130,7 @@ void plog_free(struct plog *lg) {
         seg_free(sg);
     }
     epochs_done(&lg->epochs);
+    mem_free(lg->damage);
     if (lg->topic_owned) {
         mem_free((void *)(uintptr_t)lg->id.topic);
     }
@@ -360,6 +361,32 @@ void plog_take_back(struct plog *lg, off64 from) {
     if (from == lg->written.off && !lg->fenced && !lg->dead) {
         drop_segs(lg);
     }
+}
+
+/* True when this place was not told of before. */
+static bool is_news(struct plog *lg, off64 base, int64_t at) {
+    struct plog_damage *dm = lg->damage ? lg->damage : (lg->damage = mem_zalloc(MEM_LOG, sizeof *dm));
+    for (uint32_t i = 0; dm && i < dm->n; i++) {
+        if (dm->v[i].base == base && dm->v[i].at == at) {
+            return false;
+        }
+    }
+    if (dm && dm->n < PLOG_DAMAGE_MAX) {
+        dm->v[dm->n].base = base;
+        dm->v[dm->n++].at = at;
+        return true;
+    }
+    return !dm;                    /* no memory: rather twice than never */
+}
+
+void plog_damaged(struct plog *lg, off64 base, int64_t at, const char *what) {
+    char path[NAMES_PATH_CAP];
+    if (!is_news(lg, base, at)) {
+        return;
+    }
+    names_segment(&lg->id, base, ".log", path);
+    log_error("seg.damaged", "path='%s' at=%lld what='%s'%s", path, (long long)at, what,
+              lg->damage && lg->damage->n == PLOG_DAMAGE_MAX ? " further='not said'" : "");
 }
 
 void plog_fence(struct plog *lg, const char *what, int sys_errno) {

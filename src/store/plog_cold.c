@@ -48,9 +48,7 @@ static void finish(struct plog_cold_work *w, err e) {
 }
 
 static void damaged(struct plog_cold_work *w, int64_t at) {
-    char path[NAMES_PATH_CAP];
-    names_segment(&w->c->lg->id, w->need.seg->base, ".log", path);
-    log_error("seg.damaged", "path='%s' at=%lld", path, (long long)at);
+    plog_damaged(w->c->lg, w->need.seg->base, at, "not the batch that was written there");
     mark("cold.damaged");
     finish(w, ERR_DAMAGED);
 }

@@ -26,6 +26,16 @@ struct plog_heavy_at {             /* the last heavy checkpoint */
     off64 times_last_offset;
 };
 
+#define PLOG_DAMAGE_MAX 16         /* places told of one by one */
+
+struct plog_damage {               /* bad places that readers met, each said once */
+    uint32_t n;
+    struct {
+        off64 base;                /* of the segment */
+        int64_t at;                /* byte in it; -1: the file as a whole */
+    } v[PLOG_DAMAGE_MAX];
+};
+
 struct plog {
     struct store *st;
     struct plog_id id;
@@ -47,6 +57,7 @@ struct plog {
     struct heavy *heavy_job;       /* a heavy checkpoint on its way */
     struct plog_heavy_at heavy;
     const struct datadir_mark *mark;             /* as the last run left it; NULL: none */
+    struct plog_damage *damage;    /* NULL: none so far */
     off64 cold_off, cold_base;     /* where the last cold read ended, in which segment: sequential readers need no index */
     int64_t cold_pos;
     uint32_t inflight;             /* requests that hold lg */
@@ -74,6 +85,8 @@ static inline struct seg *plog_next_seg(const struct plog *lg, const struct seg 
 struct seg *plog_seg_for(const struct plog *lg, off64 at);     /* the segment that holds offset `at`, or NULL */
 off64 plog_bound(const struct plog *lg);
 
+/* A reader met a bad place: says so, once per place (a consumer asks for it again and again). */
+void plog_damaged(struct plog *lg, off64 base, int64_t at, const char *what);
 /* Storage failed under this log: everything not yet bound is taken back, nothing more is written or synced (DESIGN 4). */
 void plog_fence(struct plog *lg, const char *what, int sys_errno);
 /* Take back everything at and above `from`, which is lg->written.off or below it. */

@@ -226,8 +226,61 @@ START_TEST(T16_a_refused_roll_leaves_nothing_that_matters) {
 }
 END_TEST
 
+/* ---- damage ---- */
+
+static err read_one(struct rig *r, struct rig_log *l, off64 from) {
+    struct rig_ask q = {.l = l, .from = from, .below = rig_end(l), .max = 1};
+    err e = rig_read(r, &q);
+    free(q.bytes);
+    return e;
+}
+
+/* A consumer asks again and again for what is damaged: that is one event, not thousands. */
+START_TEST(T17_a_bad_place_is_said_once) {
+    struct rig r;
+    rig_init(&r, 1);
+    struct rig_log *l = rig_log(&r, "t", 0);
+    r.log_conf.segment_bytes = 4000;
+    r.log_conf.index_interval_bytes = 1;
+    start_whole(&r);
+    for (int i = 0; i < 40; i++) {
+        ck_assert_int_eq(rig_append(&r, l, 1, 1000, true), ERR_OK);
+        rig_settle(&r);
+    }
+    ck_assert(rig_stop(&r));
+    for (int i = 1; i < 30; i++) { /* each batch of the first segments but the very first */
+        char path[64];
+        (void)snprintf(path, sizeof path, "t-0/%020d.log", i / 3 * 3);
+        ck_assert_int_eq(world_node_corrupt(r.n, path, i % 3 * (int64_t)l->v[0].n + 70, 1), ERR_OK);
+    }
+    ck_assert_int_eq(world_node_corrupt(r.n, "t-0/00000000000000000033.log", 100, 0), ERR_OK);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert_int_eq(read_one(&r, l, 0), ERR_OK);
+    r.errors = 0;                  /* the directory was looked at: one file is shorter than the mark says */
+    for (int again = 0; again < 5; again++) {
+        ck_assert_int_eq(read_one(&r, l, 0), ERR_OK);
+        ck_assert_int_eq(read_one(&r, l, 1), ERR_DAMAGED);
+        ck_assert_int_eq(read_one(&r, l, 2), ERR_DAMAGED);
+        ck_assert_int_eq(r.errors, 2);
+    }
+    for (int again = 0; again < 3; again++) {
+        ck_assert_int_eq(read_one(&r, l, 33), ERR_DAMAGED);
+        ck_assert_int_eq(r.errors, 3);
+        ck_assert(strstr(r.last_error, "033.log"));
+    }
+    for (int i = 1; i < 30; i++) { /* very many places: at some time it is enough */
+        ck_assert_int_eq(read_one(&r, l, i), ERR_DAMAGED);
+    }
+    ck_assert_int_le(r.errors, PLOG_DAMAGE_MAX);
+    ck_assert(strstr(r.last_error, "further"));
+    ck_assert_int_eq(read_one(&r, l, 39), ERR_OK);
+    rig_done(&r);
+}
+END_TEST
+
 int main(void) {
     return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
                    T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
-                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters);
+                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters,
+                   T17_a_bad_place_is_said_once);
 }
