@@ -27,7 +27,7 @@ struct node_phase {
     struct node_errand start, drain[LIMIT_SHARDS], stop[LIMIT_SHARDS], end[LIMIT_SHARDS];
     struct str frames;                 /* boot: raised epochs, proposed at start */
     struct graves graves;              /* boot: topics that the log saw deleted */
-    bool stopping, started, fresh;
+    bool stopping;
     uint32_t left;
 };
 
@@ -203,7 +203,6 @@ static void node_ready(struct node *n, err e) {
     } else {
         snprintf(why, sizeof(why), "metadata cannot be written: %s", err_text(e));
     }
-    n->phase->started = true;
     n->on_ready(n->u, e, why);
 }
 
@@ -255,9 +254,10 @@ err node_boot(const struct node_boot *b, struct node **ret_n, char *ret_why, siz
     if (n == NULL || ph == NULL) {
         mem_free(n);
         mem_free(ph);
+        snprintf(ret_why, cap, "%s", err_text(ERR_NOMEM));
         return ERR_NOMEM;
     }
-    snprintf(ret_why, cap, "%s", "");
+    ret_why[0] = '\0';
     n->phase = ph;
     n->conf = *b->conf;
     n->door = b->door;

@@ -56,12 +56,15 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
     list_init(&pt->watches);
     list_init(&pt->bounds);
     part_log_conf(&t->conf, &pt->log_conf);
-    struct plog_id id = {.topic = t->name, .topic_id = t->id, .partition = index};
-    err e = plog_open(sh->store, &id, &pt->log_conf, pt, &pt->log);
-    if (e == ERR_OK) {
-        e = map_insert(&sh->parts, &pt->node, part_hash(sh, t->id, index));
-    }
+    err e = map_insert(&sh->parts, &pt->node, part_hash(sh, t->id, index));
     if (e != ERR_OK) {
+        mem_free(pt);
+        return e;
+    }
+    struct plog_id id = {.topic = t->name, .topic_id = t->id, .partition = index};
+    e = plog_open(sh->store, &id, &pt->log_conf, pt, &pt->log);        /* last of what may fail: the store keeps pt from here on */
+    if (e != ERR_OK) {
+        map_remove(&sh->parts, &pt->node);
         mem_free(pt);
         return e;
     }
@@ -75,8 +78,6 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
 }
 
 void part_remove(struct part *pt) {
-    struct plog_ends ends;
-    plog_ends(pt->log, &ends);
     append_fail(pt, 0, ERR_NO_TOPIC);
     offsets_fail(pt, ERR_NO_TOPIC);
     read_wake(pt);

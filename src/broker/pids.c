@@ -70,5 +70,3 @@ void pids_take(struct shard *sh, struct pids_ask *a) {
     }
     list_push_back(&sh->pid_waiting, &a->link);
 }
-
-void pids_cancel(struct pids_ask *a) { list_remove(&a->link); }

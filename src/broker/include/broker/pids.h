@@ -11,4 +11,3 @@ struct pids_ask {
     void *u;
 };
 void pids_take(struct shard *sh, struct pids_ask *a);
-void pids_cancel(struct pids_ask *a);              /* no-op when it is not waiting */
