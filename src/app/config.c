@@ -1,6 +1,6 @@
 /* Settings from file, environment and command line, and the two commands about them.
  *
- * Happy path: each source is put over the one before, then contradictions are looked for. Failure modes: every mistake of a source is one line with its
+ * Happy path: each source is put over the one before, then contradictions are looked for; what has no effect here is said. Failure modes: every mistake of a source is one line with its
  * place ("server.properties:12: ..."), all of them are shown, and the exit code is 78; an unknown name is only a warning here, and an error in
  * `config check`. Runs on: the main thread, before anything else. */
 #include "config.h"
@@ -21,7 +21,7 @@ struct config_reading {
     struct conf *conf;
     const char *file;
     bool strict;                       /* unknown names are mistakes too */
-    int mistakes, settings;
+    int mistakes, settings, idle;      /* idle: they have no effect here */
 };
 
 static bool is_unknown(span name) {
@@ -29,11 +29,24 @@ static bool is_unknown(span name) {
     return conf_key_find(n, CONF_BROKER) == NULL && !conf_key_is_foreign(n);
 }
 
+/* Said in full by config check, counted elsewhere: a file of Kafka's holds many of them. */
+static void note_idle(struct config_reading *r, const char *place, span name) {
+    const struct conf_key *k = conf_key_find(conf_value_trim(name), CONF_BROKER);
+    if (k == NULL || (k->flags & CONF_IGNORED) == 0) {
+        return;
+    }
+    r->idle++;
+    if (r->strict) {
+        fprintf(r->a->out, "%s: %s has no effect here. %s\n", place, k->name, k->doc);
+    }
+}
+
 /* One setting from `place`. */
 static void put(struct config_reading *r, const char *place, span name, span value, enum conf_origin origin) {
     char why[500];
     r->settings++;
     if (conf_put(r->conf, name, value, origin, why, sizeof why) == ERR_OK) {
+        note_idle(r, place, name);
         return;
     }
     bool warn = is_unknown(name) && !r->strict;
@@ -84,13 +97,16 @@ static int read_file(struct config_reading *r, const char *path) {
 
 /* ---- environment and command line ---- */
 
-/* PERIGEE_A_B=value is a.b=value; PERIGEE_BROKER belongs to the commands. */
+/* PERIGEE_BROKER belongs to the commands, PERIGEE_FAULT to the crash points of the port. */
+static bool is_no_setting(const char *entry) { return strncmp(entry, CONFIG_ENV "BROKER=", 15) == 0 || strncmp(entry, CONFIG_ENV "FAULT=", 14) == 0; }
+
+/* PERIGEE_A_B=value is a.b=value. */
 static void read_environment(struct config_reading *r) {
     size_t prefix = strlen(CONFIG_ENV);
     for (char **e = environ; *e != NULL; e++) {
         const char *equals = strchr(*e, '=');
         char name[128];
-        if (strncmp(*e, CONFIG_ENV, prefix) != 0 || equals == NULL || (size_t)(equals - *e) >= sizeof name || strncmp(*e, "PERIGEE_BROKER=", 15) == 0) {
+        if (strncmp(*e, CONFIG_ENV, prefix) != 0 || equals == NULL || (size_t)(equals - *e) >= sizeof name || is_no_setting(*e)) {
             continue;
         }
         size_t n = 0;
@@ -113,6 +129,9 @@ static int read_sets(struct config_reading *r) {
         put(r, "--set", span_of(text, (size_t)(equals - text)), span_str(equals + 1), CONF_SET);
     }
     const char *dir = cli_text(r->a, "data-dir");
+    if (dir != NULL && dir[0] == '\0') {
+        return cli_fail(r->a, CLI_USAGE, "--data-dir is empty: name the data directory");
+    }
     if (dir != NULL) {
         put(r, "--data-dir", SPAN_LIT("log.dirs"), span_str(dir), CONF_SET);
     }
@@ -124,9 +143,33 @@ static int read_sets(struct config_reading *r) {
 static void say_skipped(const struct cli_args *a, const struct conf *c) {
     struct conf_doors doors;
     char why[500];
-    if (conf_endpoints(c, &doors, why, sizeof why) == ERR_OK && doors.skipped > 0) {
+    if (conf_endpoints(c, &doors, why, sizeof why) != ERR_OK) {
+        return;
+    }
+    if (doors.skipped > 0) {
         (void)cli_fail(a, CLI_OK, "listeners named in controller.listener.names (%s) are skipped: perigee keeps metadata itself",
                        conf_str(c, "controller.listener.names"));
+    }
+    if (doors.n == 0) {
+        (void)cli_fail(a, CLI_OK, "listeners names no listener for Kafka clients: none can connect");
+    }
+}
+
+/* Doors that have a setting from the first day and are not built yet. */
+static void say_closed(const struct cli_args *a, const struct conf *c) {
+    static const char *const doors[] = {"native.listeners", "admin.listeners", "peer.listeners"};
+    for (size_t i = 0; i < sizeof doors / sizeof doors[0]; i++) {
+        const char *text = conf_str(c, doors[i]);
+        if (text != NULL && text[0] != '\0') {
+            (void)cli_fail(a, CLI_OK, "%s is set, but this version does not serve that door yet: nothing listens there", doors[i]);
+        }
+    }
+}
+
+/* One line for all settings of the file that are accepted for Kafka's sake. */
+static void say_idle(const struct config_reading *r) {
+    if (r->file != NULL && r->idle > 0) {
+        (void)cli_fail(r->a, CLI_OK, "%d setting%s without effect here; perigee config check %s names them", r->idle, r->idle == 1 ? " is" : "s are", r->file);
     }
 }
 
@@ -136,7 +179,10 @@ static int check(const struct config_reading *r) {
         return CLI_CONFIG;
     }
     if (conf_check(r->conf, why, sizeof why) != ERR_OK) {
-        fprintf(r->a->err, "%s%s%s\n", r->file == NULL ? "" : r->file, r->file == NULL ? "" : ": ", why);
+        if (r->file == NULL) {
+            return cli_fail(r->a, CLI_CONFIG, "%s", why);
+        }
+        fprintf(r->a->err, "%s: %s\n", r->file, why);
         return CLI_CONFIG;
     }
     return CLI_OK;
@@ -159,6 +205,8 @@ int config_load(const struct cli_args *a, struct conf **ret_c) {
         return code;
     }
     say_skipped(a, r.conf);
+    say_closed(a, r.conf);
+    say_idle(&r);
     *ret_c = r.conf;
     return CLI_OK;
 }

@@ -1,7 +1,10 @@
-/* Happy path: a private disk rooted at the directory, then store/inspect prints. Failure modes: no such directory: 1; verify finds damage: 1, with file and position.
+/* Happy path: a private disk rooted at the directory, then store/inspect prints. Failure modes: no such directory, or one without logs: 1; verify finds damage: 1,
+ * with file and position.
  * Runs on: the main thread. */
 #include "offline.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,27 @@ static bool offline_has_meta(const char *dir) {
     return offline_is_dir(path);
 }
 
+/* topic-0, or a file of a log. */
+static bool offline_is_log(const char *name) {
+    const char *dash = strrchr(name, '-');
+    size_t n = strlen(name);
+    return (dash != NULL && dash != name && isdigit((unsigned char)dash[1]) && strspn(dash + 1, "0123456789") == strlen(dash + 1))
+           || (n > 4 && strcmp(name + n - 4, ".log") == 0);
+}
+
+/* A mistyped path must not be called sound. */
+static bool offline_has_logs(const char *dir) {
+    DIR *d = opendir(dir);
+    bool found = d == NULL;                        /* the disk says why it cannot be read */
+    for (const struct dirent *e; !found && (e = readdir(d)) != NULL;) {
+        found = offline_is_log(e->d_name);
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+    return found;
+}
+
 static int offline_open(const struct cli_args *a, struct offline *ret) {
     const char *dir = a->words[0];
     if (!offline_is_dir(dir) || realpath(dir, ret->root) == NULL) {
@@ -41,6 +65,9 @@ static int offline_open(const struct cli_args *a, struct offline *ret) {
         } else {
             *slash = '/';
         }
+    }
+    if (strcmp(ret->dir, ".") == 0 && !offline_has_meta(ret->root) && !offline_has_logs(ret->root)) {
+        return cli_fail(a, CLI_USAGE, "%s holds neither perigee.meta nor a log: name a data directory, or the directory of one partition", dir);
     }
     err e = port_uv_disk_new(ret->root, &ret->disk);
     return e == ERR_OK ? CLI_OK : cli_fail(a, CLI_USAGE, "%s cannot be read: %s", dir, err_text(e));

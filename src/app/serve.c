@@ -117,12 +117,22 @@ static void serve_on_signal(void *u, int signo) {
 
 /* ---- set-up ---- */
 
+/* The store would find out, too, but knows neither the directory's path nor the system's word for the reason. */
 static bool serve_data_dir(const char *dir) {
-    if (mkdir(dir, 0755) == 0 || errno == EEXIST) {
-        return true;
+    struct stat st;
+    if (mkdir(dir, 0755) != 0 && errno != EEXIST) {
+        fprintf(stderr, "perigee: cannot create the data directory %s: %s\n", dir, strerror(errno));
+        return false;
     }
-    fprintf(stderr, "perigee: cannot create the data directory %s: %s\n", dir, strerror(errno));
-    return false;
+    if (stat(dir, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        fprintf(stderr, "perigee: the data directory %s is no directory: choose another with --data-dir\n", dir);
+        return false;
+    }
+    if (access(dir, R_OK | W_OK | X_OK) != 0) {
+        fprintf(stderr, "perigee: cannot read and write the data directory %s: %s\n", dir, strerror(errno));
+        return false;
+    }
+    return true;
 }
 
 static uint32_t serve_shards(const struct conf *c) {
@@ -160,7 +170,7 @@ static err serve_boot(struct serve *s) {
     };
     err e = node_boot(&b, &s->node, why, sizeof(why));
     if (e != ERR_OK) {
-        fprintf(stderr, "perigee: %s\n", why);
+        fprintf(stderr, "perigee: data directory %s: %s\n", s->o->data_dir, why);
     }
     return e;
 }
@@ -206,7 +216,7 @@ int serve_run(const struct serve_opts *o) {
         return SERVE_CONFIG;
     }
     if (!serve_data_dir(o->data_dir)) {
-        return SERVE_CANNOT;
+        return SERVE_CONFIG;
     }
     s.shards = serve_shards(o->conf);
     s.conf.admit_bytes /= s.shards;

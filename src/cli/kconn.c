@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -122,6 +123,11 @@ static err receive_all(struct kconn *k, uint8_t *p, size_t n, int64_t deadline) 
 
 /* ---- connecting ---- */
 
+static bool is_port(const char *text) {
+    size_t n = strlen(text);
+    return n > 0 && n <= 5 && strspn(text, "0123456789") == n && strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
 /* Split "host:port" into host and port; k->peer becomes both joined. */
 static bool split_address(struct kconn *k, const char *text, char *host, size_t cap, const char **ret_port) {
     const char *colon = strrchr(text, ':');
@@ -132,7 +138,7 @@ static bool split_address(struct kconn *k, const char *text, char *host, size_t 
     }
     size_t n = (size_t)(end - text) - six;
     *ret_port = six ? (end[1] == ':' ? end + 2 : KCONN_PORT) : colon != NULL ? colon + 1 : KCONN_PORT;
-    if (n == 0 || n >= cap || (*ret_port)[0] == '\0' || strspn(*ret_port, "0123456789") != strlen(*ret_port)) {
+    if (n == 0 || n >= cap || !is_port(*ret_port)) {
         return false;
     }
     memcpy(host, text + six, n);

@@ -18,7 +18,7 @@ static const struct table_option
     opt_ready = {"ready-file", '\0', "PATH", "Write addresses and process id to PATH, as JSON, once the broker serves; removed on exit.", false},
     opt_log_level = {"log-level", '\0', "LEVEL", "debug, info, warn or error. Default: info.", false},
     opt_log_json = {"log-json", '\0', NULL, "Write log lines as JSON.", false},
-    opt_temp = {"temp", '\0', NULL, "Use a new data directory and delete it on exit.", false},
+    opt_temp = {"temp", '\0', NULL, "Use a new data directory and delete it on exit; one that you name is kept.", false},
     opt_partitions = {"partitions", 'p', "N", "Number of partitions. Default: the broker's num.partitions.", false},
     opt_replication = {"replication-factor", '\0', "N", "Replicas of each partition. Default: the broker's.", false},
     opt_topic_config = {"config", '\0', "KEY=VALUE", "A setting of the topic, such as retention.ms=7d. May be repeated.", true},
@@ -27,6 +27,7 @@ static const struct table_option
     opt_yes = {"yes", 'y', NULL, "Do not ask.", false},
     opt_records = {"records", '\0', NULL, "Show the records too, not only the heads of their batches.", false},
     opt_all = {"all", '\0', NULL, "Show also settings that have no effect here.", false},
+    opt_dump_output = {"output", 'o', "FORM", "table or tsv: a line per batch (the default); json: an object per line.", false},
     opt_man = {"man", '\0', NULL, "Write the manual page for man(1).", false};
 
 #define OPTIONS(...) (const struct table_option *const[]){__VA_ARGS__ __VA_OPT__(,) NULL}
@@ -59,16 +60,17 @@ const struct cli_command table_commands[] = {
      OPTIONS(&opt_yes, &opt_if_exists, &opt_broker, &opt_timeout, &opt_output), topic_delete, EXITS_ASK "\n5  no such topic"},
     {"log dump", "DIR", 1, 1, "print the batches of a log, offline",
      "DIR is a data directory or the directory of one partition. Nothing is locked or changed.",
-     OPTIONS(&opt_records, &opt_output), NULL, "0  done\n1  DIR cannot be read"},
+     OPTIONS(&opt_records, &opt_dump_output), NULL, "0  done\n1  DIR cannot be read"},
     {"log verify", "DIR", 1, 1, "check a log, offline",
      "DIR is a data directory or the directory of one partition. Checksums, offsets and indexes are checked; damage is named with file and position. A torn end "
      "that no acknowledged record can be part of is reported, but is no damage.",
-     OPTIONS(&opt_output), NULL, "0  sound\n1  damaged, or DIR cannot be read"},
+     OPTIONS(), NULL, "0  sound\n1  damaged, or DIR cannot be read"},
     {"config check", "FILE", 1, 1, "check a file of settings",
-     "Every setting that is unknown or malformed is named with its line; so are settings that contradict each other.",
+     "Every setting that is unknown or malformed is named with its line; when there is none, a contradiction between settings is. What Kafka obeys and perigee "
+     "does not is listed, but is no mistake.",
      OPTIONS(), NULL, "0  sound\n1  FILE cannot be read\n78 something is wrong with it"},
     {"config show", "", 0, 0, "show the settings in effect",
-     "Prints name, value and origin (default, file, environment, --set) of each setting, as serve would see them with the same options.",
+     "Prints name, value, default and origin (default, file, environment, --set) of each setting, as serve would see them with the same options.",
      OPTIONS(&opt_file, &opt_data_dir, &opt_set, &opt_all, &opt_output), NULL, "0  done\n1  the file cannot be read\n78 bad configuration"},
     {"help", "[COMMAND | settings]", 0, 2, "explain a command, or all settings",
      "help settings explains every setting of the broker and of topics.", OPTIONS(&opt_man), NULL, "0  done\n1  no such command"},

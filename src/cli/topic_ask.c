@@ -44,12 +44,13 @@ int topic_ask_open(struct topic_ask *t, const struct cli_args *a) {
         return CLI_USAGE;
     }
     const char *broker = cli_text(a, "broker");
-    if (broker == NULL) {
+    bool named = broker != NULL;
+    if (!named) {
         const char *env = getenv("PERIGEE_BROKER");
         broker = env != NULL && env[0] != '\0' ? env : TOPIC_ASK_BROKER;
     }
     err e = kconn_open(broker, wait_ms, a->app->version, &t->k, &why);
-    return e == ERR_OK ? CLI_OK : cli_fail(a, exit_of(e), "%s", why.text);
+    return e == ERR_OK ? CLI_OK : cli_fail(a, exit_of(e), "%s%s", why.text, named || e != ERR_UNREACHABLE ? "" : "; -b or PERIGEE_BROKER names another broker");
 }
 
 void topic_ask_close(struct topic_ask *t) { kconn_close(t->k); }

@@ -8,6 +8,7 @@
 
 #define TOPIC_DESCRIBE_FIRST (-2)
 #define TOPIC_DESCRIBE_END (-1)
+#define TOPIC_DESCRIBE_UNKNOWN 3
 
 struct topic_describe_offsets {
     struct kconn_reply reply;
@@ -114,7 +115,8 @@ static int print(struct topic_ask *t, const struct k_metadata_resp *m, const str
     int code = CLI_OK;
     out_begin(&o, t->a, t->form, columns, 7);
     for (int32_t i = 0; i < m->topics_n; i++) {
-        int one = m->topics[i].error_code != 0 ? topic_ask_refused(t, m->topics[i].name, m->topics[i].error_code, SPAN_NULL)
+        int one = m->topics[i].error_code != 0 ? topic_ask_refused(t, m->topics[i].name, m->topics[i].error_code,
+                                                                   m->topics[i].error_code == TOPIC_DESCRIBE_UNKNOWN ? SPAN_LIT("no such topic") : SPAN_NULL)
                                                : print_topic(t, &o, &m->topics[i], ends);
         code = topic_ask_first(code, one);
     }

@@ -109,6 +109,31 @@ START_TEST(mistakes_of_each_source) {
     run("perigee serve --set shard=2");
     ck_assert_int_eq(s.code, CLI_OK);
     shell_says(s.err, "--set: unknown setting 'shard': did you mean shards? (ignored)");
+    run("perigee serve --data-dir=");
+    ck_assert_int_eq(s.code, CLI_USAGE);
+    shell_says(s.err, "--data-dir is empty");
+    run("perigee serve --set listeners=SSL://127.0.0.1:9092");
+    ck_assert_int_eq(s.code, CLI_CONFIG);
+    shell_says(s.err, "perigee serve: listener SSL asks for SSL");
+}
+END_TEST
+
+/* What is accepted and does nothing is said, and is no mistake. */
+START_TEST(without_effect_is_said) {
+    write_file("num.partitions=3\nlog.retention.hours=168\nauthorizer.class.name=a.b.C\n");
+    run("perigee config check server.properties");
+    ck_assert_int_eq(s.code, CLI_OK);
+    shell_says(s.out, "server.properties:2: log.retention.hours has no effect here. ");
+    shell_says(s.out, "server.properties:3: authorizer.class.name has no effect here. ");
+    shell_says(s.out, "server.properties: 3 settings, no mistakes\n");
+    ck_assert_ptr_null(strstr(s.out, "num.partitions"));
+    run("perigee serve -c server.properties");
+    ck_assert_int_eq(s.code, CLI_OK);
+    ck_assert_str_eq(s.err, "perigee serve: 2 settings are without effect here; perigee config check server.properties names them\n");
+    run("perigee serve --set native.listeners=N://127.0.0.1:9292 --set listeners=");
+    ck_assert_int_eq(s.code, CLI_OK);
+    shell_says(s.err, "native.listeners is set, but this version does not serve that door yet");
+    shell_says(s.err, "none can connect");
 }
 END_TEST
 
@@ -163,6 +188,7 @@ int main(void) {
     tcase_add_test(t, check_finds_contradictions);
     tcase_add_test(t, order_of_sources);
     tcase_add_test(t, mistakes_of_each_source);
+    tcase_add_test(t, without_effect_is_said);
     tcase_add_test(t, controller_listeners);
     tcase_add_test(t, show);
     tcase_add_test(t, not_a_settings_file);

@@ -156,6 +156,7 @@ START_TEST(nobody_there) {
     expect(line, CLI_UNREACHABLE, "", "cannot reach localhost:");
     expect("perigee topic list -b ''", CLI_USAGE, "", "is no address");
     expect("perigee topic list -b host:port", CLI_USAGE, "", "'host:port' is no address: HOST:PORT is wanted");
+    expect("perigee topic list -b host:99999", CLI_USAGE, "", "is no address");
     expect("perigee topic list -b ::1:9092", CLI_USAGE, "", "is no address");
     expect("perigee topic list -b [::1", CLI_USAGE, "", "is no address");
     expect("perigee topic list --timeout soon", CLI_USAGE, "", "--timeout: 'soon' is not a number of milliseconds");
