@@ -22,6 +22,7 @@ void read_wake(struct part *pt);
 /* offsets.c */
 void offsets_settle(struct part *pt);
 void offsets_fail(struct part *pt, err why);
+void offsets_shard_init(struct shard *sh);
 
 /* marks.c: the store's hooks, and step 4. */
 struct store_hooks;

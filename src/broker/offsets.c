@@ -1,17 +1,18 @@
 /* ListOffsets and OffsetForLeaderEpoch, the owner's half.
  *
- * Happy path: latest waits until what was written at its arrival is stable (D6), times are looked up through the read lane, the rest is known at once; the ask goes home with its
- * last part. Failure modes: per part an err; a failed append brings the end that is waited for down, a fenced log fails the wait.
+ * Happy path: latest waits until what was written at its arrival is stable (D6), times are looked up through the read lane, LIMIT_FINDS at once in order of arrival, the rest is known
+ * at once; the ask goes home with its last part. Failure modes: per part an err; a failed append brings the end that is waited for down, a fenced log fails the wait.
  * Runs on: owner shard. */
 #include "broker/offsets.h"
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/must.h"
 #include "inside.h"
 
 struct offsets_wait {
-    struct list link;                  /* in part->bounds */
+    struct list link;                  /* in part->bounds, or sh->finds */
     struct offsets_ask *ask;
     struct offsets_part *p;
     off64 below;                       /* the high watermark must reach it */
@@ -61,22 +62,66 @@ static void offsets_latest(struct part *pt, struct offsets_part *p) {
     p->leader_epoch = pt->leader_epoch;
 }
 
+/* ---- look-ups by time: each holds a buffer while it reads, so they take turns ---- */
+
 static void offsets_found(struct plog_find *f) {
     struct offsets_wait *w = f->u;
     struct offsets_part *p = w->p;
+    struct shard *sh = w->ask->ask.owner;
     p->err = f->err;
     if (f->err == ERR_OK && f->found) {
         p->offset = f->offset;
         p->found_ts = f->found_ts;
         p->leader_epoch = plog_epoch_at(f->lg, f->offset);
     }
+    if (sh->finds_n-- == LIMIT_FINDS && !list_empty(&sh->finds)) {
+        shard_timer(sh, &sh->finds_again, sh->now);            /* not from here: it may be inside plog_find_time */
+        shard_again(sh);
+    }
     offsets_one_done(w->ask);
 }
 
-static void offsets_time(struct part *pt, struct offsets_wait *w) {
-    w->find = (struct plog_find){
-        .ts = w->p->ts == OFFSETS_MAX_TS ? PLOG_MAX_TS : w->p->ts, .below = pt->committed, .done = offsets_found, .u = w};
+static void offsets_find(struct offsets_wait *w) {
+    struct offsets_part *p = w->p;
+    struct shard *sh = w->ask->ask.owner;
+    struct part *pt = part_find(sh, p->topic_id, p->partition);
+    if (pt == NULL) {                              /* gone while it waited */
+        p->err = ERR_NO_TOPIC;
+        offsets_one_done(w->ask);
+        return;
+    }
+    w->find = (struct plog_find){.ts = p->ts == OFFSETS_MAX_TS ? PLOG_MAX_TS : p->ts, .below = pt->committed, .done = offsets_found, .u = w};
+    sh->finds_n++;
     plog_find_time(pt->log, &w->find);
+}
+
+static void offsets_find_some(struct timer *t, ms now) {
+    struct shard *sh = list_entry(t, struct shard, finds_again);
+    for (uint32_t i = 0; i < LIMIT_FINDS_PER_TURN && sh->finds_n < LIMIT_FINDS && !list_empty(&sh->finds); i++) {
+        offsets_find(list_entry(list_pop_front(&sh->finds), struct offsets_wait, link));
+    }
+    if (sh->finds_n < LIMIT_FINDS && !list_empty(&sh->finds)) {
+        shard_timer(sh, t, now);                   /* the others of this turn come first */
+        shard_again(sh);
+    }
+}
+
+/* What is in memory is found at once: only a few of that before the others of this turn. */
+static void offsets_time(struct shard *sh, struct offsets_wait *w) {
+    if (list_empty(&sh->finds) && sh->finds_n < LIMIT_FINDS && w->ask->parts_n <= LIMIT_FINDS) {
+        offsets_find(w);
+        return;
+    }
+    list_push_back(&sh->finds, &w->link);
+    if (sh->finds_n < LIMIT_FINDS && !timer_is_set(&sh->finds_again)) {
+        shard_timer(sh, &sh->finds_again, sh->now);
+        shard_again(sh);
+    }
+}
+
+void offsets_shard_init(struct shard *sh) {
+    list_init(&sh->finds);
+    timer_init(&sh->finds_again, offsets_find_some);
 }
 
 static void offsets_wait_bound(struct part *pt, struct offsets_wait *w) {
@@ -125,7 +170,7 @@ static void offsets_part_run(struct offsets_ask *a, size_t i) {
     } else if (p->err == ERR_OK && p->old_style) {
         offsets_old(pt, p);
     } else if (p->err == ERR_OK && (p->ts >= 0 || p->ts == OFFSETS_MAX_TS)) {
-        offsets_time(pt, w);
+        offsets_time(a->ask.owner, w);
         return;
     } else if (p->err == ERR_OK) {
         offsets_special(pt, p);

@@ -14,6 +14,8 @@
 #define LIMIT_WRITES_INFLIGHT 256                 /* per shard: gathered writes submitted at once */
 #define LIMIT_WRITE_BYTES (4 << 20)               /* one gathered write stops growing here */
 #define LIMIT_COLD_BYTES (1 << 20)                /* one cold read, a larger first batch excepted */
+#define LIMIT_FINDS 32                            /* per shard: look-ups by time under way, a quarter of LIMIT_COLD_BYTES each */
+#define LIMIT_FINDS_PER_TURN 256
 #define LIMIT_INDEXES_LOADED_BYTES (16 << 20)     /* per shard: segment indexes read for cold reads */
 #define LIMIT_EPOCHS 10000                        /* leader epochs remembered per log; oldest are merged */
 #define LIMIT_CHUNKS_KEPT_BYTES (8 << 20)         /* per shard: free chunks kept for reuse */

@@ -46,6 +46,9 @@ struct shard {
     struct list moved;                 /* parts whose marks moved since the last step 4 */
     struct list full;                  /* append asks held back while too much is unsynced (D6 d) */
     struct list flushes;
+    struct list finds;                 /* look-ups by time that wait their turn (offsets.c) */
+    struct timer finds_again;
+    uint32_t finds_n;                  /* under way */
     struct list pid_waiting;           /* pids.c */
     int64_t pid_next, pid_end;
     bool pid_asking;
