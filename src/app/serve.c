@@ -62,6 +62,9 @@ static void serve_banner(const struct serve *s) {
         const char *told = l->advertised_host[0] != '\0' ? l->advertised_host : "the address they used";
         printf("  Kafka clients: bootstrap.servers=%s:%u   (clients will be told %s)\n", l->host[0] == '\0' ? "<this host>" : l->host, (unsigned)l->bound_port, told);
     }
+    if (s->node->conf.protected_mode) {
+        printf("  who may connect: this machine only (--set protected.mode=no lets others in)\n");
+    }
     printf("  durability: synced (acks=all answers after the bytes are on disk)\n");
     printf("  stop with Ctrl-C\n");
     fflush(stdout);

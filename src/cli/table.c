@@ -39,7 +39,8 @@ const struct cli_command table_commands[] = {
     {"serve", "", 0, 0, "run the broker in the foreground",
      "Settings come from, each above the one before: built-in defaults, the file of -c, the environment (PERIGEE_NUM_PARTITIONS is num.partitions), --set. An "
      "unmodified server.properties of Kafka is understood.\n\n"
-     "SIGTERM and SIGINT stop it in good order within seconds: acknowledged records are on disk, and the next start is instant.\n\n"
+     "SIGTERM and SIGINT stop it in good order within seconds: acknowledged records are on disk, and the next start is instant. A second signal ends it at "
+     "once: acknowledged records are safe, and the next start checks the ends of the logs.\n\n"
      "Clients connect to listeners, by default PLAINTEXT://127.0.0.1:9092. While protected.mode is on, a listener without authentication accepts only "
      "this machine's clients.",
      OPTIONS(&opt_file, &opt_data_dir, &opt_set, &opt_ready, &opt_log_level, &opt_log_json), NULL, EXITS_SERVE},
