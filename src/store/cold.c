@@ -96,7 +96,7 @@ static void on_listed(struct disk_req *rq) {
         return;
     }
     struct seg *known = first_seg(lg);
-    err e = seglist_add(lg, rq->entries, rq->entries_n, known->base);
+    err e = seglist_add(lg, rq->entries, rq->entries_n, known->base, known->base);
     disk_entries_free(rq->entries, rq->entries_n);
     if (e != ERR_OK) {
         finish(nd, e);

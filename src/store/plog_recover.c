@@ -249,12 +249,14 @@ static err cut_file(struct scan_state *sc, int64_t end) {
     return call_truncate(sc->lg->st->disk, sc->file, at);
 }
 
-/* Remove a segment that lies behind the torn place, with its side files. */
+/* Remove a segment that lies behind the torn place, or an empty one that is none, with its side files. */
 static err remove_seg(struct scan_state *sc, struct seg *sg) {
     static const char *const suffixes[] = {".log", ".index", ".timeindex", ".snapshot"};
     char path[NAMES_PATH_CAP];
     names_segment(&sc->lg->id, sg->base, ".log", path);
-    log_warn("seg.torn", "path='%s' at=0 cut=%lld", path, (long long)sg->size);
+    if (sg->size > 0) {
+        log_warn("seg.torn", "path='%s' at=0 cut=%lld", path, (long long)sg->size);
+    }
     sc->ret->cut_bytes += sg->size;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         names_segment(&sc->lg->id, sg->base, suffixes[i], path);
@@ -358,18 +360,25 @@ static void begin_at_zero(struct seg *sg) {
     sg->indexed = false;           /* the next heavy checkpoint writes its index files whole */
 }
 
+/* A file without bytes in front of whose base others went on: a roll found no room there (seglist.c). Not a gap. */
+static bool is_left_over(const struct scan_state *sc, const struct seg *sg) {
+    return !sc->torn && sg->size == 0 && sg->base < sc->expect;
+}
+
 /* Scan sg and all after it. */
 static err scan_from(struct scan_state *sc, struct seg *sg, bool at_heavy) {
     struct plog *lg = sc->lg;
     int64_t before = sg ? sg->before : 0;
+    uint32_t ordinal = sg ? sg->ordinal : 0;
     while (sg) {
         struct seg *after = plog_next_seg(lg, sg);
         int64_t end = sg->size;
         sc->sg = sg;
         names_segment(&lg->id, sg->base, ".log", sc->path);
         if (sc->torn || sg->base != sc->expect) {
-            sc->torn = true;
-            err e = is_below_mark(sc, 0) ? damaged(sc->path, 0, "segments before it are missing or cut, below the durable mark") : remove_seg(sc, sg);
+            sc->torn = !is_left_over(sc, sg);
+            bool lost = sc->torn && is_below_mark(sc, 0);
+            err e = lost ? damaged(sc->path, 0, "segments before it are missing or cut, below the durable mark") : remove_seg(sc, sg);
             if (e != ERR_OK) {
                 return e;
             }
@@ -389,6 +398,7 @@ static err scan_from(struct scan_state *sc, struct seg *sg, bool at_heavy) {
             return e;
         }
         sg->before = before;
+        sg->ordinal = ordinal++;
         before += sg->size;
         if (after && !sc->torn) {
             seg_seal(sg);
@@ -460,7 +470,7 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
 static err recover_listed(struct plog *lg, const char *dir, const struct disk_entry *en, size_t n, struct plog_recovery *ret) {
     const struct datadir_mark *m = lg->mark;
     drop_all_segs(lg);
-    err e = seglist_add(lg, en, n, INT64_MAX);
+    err e = seglist_add(lg, en, n, INT64_MAX, m && m->segments > 0 ? m->segment : 0);
     if (e != ERR_OK) {
         return e;
     }

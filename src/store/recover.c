@@ -93,7 +93,8 @@ static err list_segs(struct plog *lg) {
         return ERR_DAMAGED;
     }
     if (e == ERR_OK) {
-        e = seglist_add(lg, en, n, list_entry(lg->segs.next, struct seg, link)->base);
+        off64 known = list_entry(lg->segs.next, struct seg, link)->base;
+        e = seglist_add(lg, en, n, known, known);
         disk_entries_free(en, n);
         lg->segs_partial = e != ERR_OK;
     }

@@ -82,19 +82,18 @@ static err add_found(struct plog *lg, const struct found *found, size_t found_n,
     return ERR_OK;
 }
 
-/* A file without bytes that others follow is what a roll left that found no room, before smaller batches went on where it began: no offsets are in it.
- * The last of all may be the active segment. */
-static size_t drop_empty(struct found *found, size_t n, bool with_last) {
+/* A closed file without bytes is what a roll left that found no room, before smaller batches went on where it began: no offsets are in it. */
+static size_t drop_empty(struct found *found, size_t n, off64 closed) {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        if (found[i].size > 0 || (with_last && i == n - 1)) {
+        if (found[i].size > 0 || found[i].base >= closed) {
             found[kept++] = found[i];
         }
     }
     return kept;
 }
 
-err seglist_add(struct plog *lg, const struct disk_entry *entries, size_t n, off64 below) {
+err seglist_add(struct plog *lg, const struct disk_entry *entries, size_t n, off64 below, off64 closed) {
     struct found *found = mem_alloc(MEM_LOG, n * sizeof *found);
     size_t found_n = 0;
     if (!found) {
@@ -108,7 +107,7 @@ err seglist_add(struct plog *lg, const struct disk_entry *entries, size_t n, off
     }
     if (found_n > 0) {
         qsort(found, found_n, sizeof *found, by_base);
-        found_n = drop_empty(found, found_n, below == INT64_MAX);
+        found_n = drop_empty(found, found_n, closed);
     }
     err e = add_found(lg, found, found_n, entries, n);
     mem_free(found);

@@ -226,6 +226,35 @@ START_TEST(T16_a_refused_roll_leaves_nothing_that_matters) {
 }
 END_TEST
 
+/* Several segments, none of them synced, and a power cut took what was in an early one: a torn tail from there on. */
+START_TEST(T2_an_empty_segment_before_others_is_a_torn_tail) {
+    for (int lost = 0; lost < 4; lost++) {
+        struct rig r;
+        rig_init(&r, 1);
+        struct rig_log *l = rig_log(&r, "t", 0);
+        char path[64];
+        r.log_conf.segment_bytes = 1000;
+        r.conf.sync_age_max = 1000000;
+        start_whole(&r);
+        for (int i = 0; i < 4; i++) {
+            ck_assert_int_eq(rig_append(&r, l, 1, 900, false), ERR_OK);
+            rig_run(&r, 10);
+        }
+        rig_crash(&r, false);
+        (void)snprintf(path, sizeof path, "t-0/%020d.log", lost);
+        ck_assert_int_eq(world_node_corrupt(r.n, path, 0, 0), ERR_OK);
+        start_whole(&r);
+        ck_assert_int_eq(rig_end(l), lost);
+        ck_assert(l->rec.above_mark && r.errors == 0);
+        ck_assert_int_eq(rig_append(&r, l, 1, 900, true), ERR_OK);
+        rig_settle(&r);
+        end_and_start(&r, STOP);
+        end_and_start(&r, POWER);
+        rig_done(&r);
+    }
+}
+END_TEST
+
 /* ---- damage ---- */
 
 static err read_one(struct rig *r, struct rig_log *l, off64 from) {
@@ -281,6 +310,6 @@ END_TEST
 int main(void) {
     return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
                    T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
-                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters,
+                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters, T2_an_empty_segment_before_others_is_a_torn_tail,
                    T17_a_bad_place_is_said_once);
 }
