@@ -63,7 +63,7 @@ static void append_duplicate(struct part *pt, struct append_ask *a, const struct
 }
 
 static err append_reserve(struct part *pt, const struct append_ask *a) {
-    err e = a->head.producer_id >= 0 ? prodwin_reserve(&pt->win, &a->head, prng_next(pt->sh->port->rng)) : ERR_OK;
+    err e = a->head.producer_id >= 0 ? prod_reserve(pt, &a->head) : ERR_OK;
     return e != ERR_OK ? e : plog_reserve(pt->log, a->batch.n);
 }
 
@@ -86,7 +86,7 @@ static void append_queue(struct part *pt, struct append_ask *a) {
     append_stamp(pt, a, ends.next);
     plog_append(pt->log, a->chunk, a->batch, &a->head, pt->sh->now);
     if (a->head.producer_id >= 0) {
-        prodwin_note(pt->win, &a->head, shard_wall(pt->sh));
+        prod_note(pt, &a->head);
     }
     pt->sh->stats.appends++;
     pt->sh->stats.append_bytes += a->batch.n;

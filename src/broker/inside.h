@@ -17,6 +17,14 @@ void append_settle(struct part *pt, off64 written);
 void append_fail(struct part *pt, off64 from, err why);
 /* Take up asks that were held back, as far as there is room again. */
 void append_resume(struct shard *sh);
+/* prod.c: the producer window of pt; producer_id of h is >= 0. See state/prodwin.h. */
+#define PROD_EXPIRY_EVERY_MS 60000
+void prod_shard_init(struct shard *sh);
+err prod_reserve(struct part *pt, const struct batch_head *h);
+void prod_note(struct part *pt, const struct batch_head *h);
+void prod_undo(struct part *pt, off64 from);
+err prod_load(struct part *pt, span file);
+void prod_free(struct part *pt);
 /* read.c: wake every watch of pt. */
 void read_wake(struct part *pt);
 /* offsets.c */

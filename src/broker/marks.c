@@ -21,7 +21,7 @@ static void marks_on_moved(void *u, struct plog *lg) {
 static void marks_on_failed(void *u, struct plog *lg, off64 from, err why) {
     (void)u;
     struct part *pt = plog_user(lg);
-    prodwin_undo(pt->win, from);
+    prod_undo(pt, from);
     append_fail(pt, from, why);
     if (why == ERR_NOSPACE) {
         marks_touch(pt);                           /* offset waits: the end that they wait for came down */
@@ -60,7 +60,7 @@ static err marks_snapshot(void *u, struct plog *lg, struct str *ret_file) {
 static err marks_snapshot_load(void *u, struct plog *lg, span file, off64 at) {
     (void)u, (void)at;
     struct part *pt = plog_user(lg);
-    return prodwin_load(&pt->win, file, prng_next(pt->sh->port->rng));
+    return prod_load(pt, file);
 }
 
 /* Replay is note in a loop. A producer too many is dropped, oldest first, by prodwin itself. */
@@ -71,8 +71,8 @@ static void marks_replay(void *u, struct plog *lg, const struct batch_head *h) {
         return;
     }
     prodwin_stable(pt->win, h->base_offset);       /* what is read back is stable: at the ceiling the oldest go, not the newest */
-    if (prodwin_reserve(&pt->win, h, prng_next(pt->sh->port->rng)) == ERR_OK) {
-        prodwin_note(pt->win, h, shard_wall(pt->sh));
+    if (prod_reserve(pt, h) == ERR_OK) {
+        prod_note(pt, h);
     }
 }
 

@@ -89,7 +89,7 @@ void part_free(struct part *pt) {
     must(list_empty(&pt->appends));
     list_remove(&pt->moved);
     map_remove(&pt->sh->parts, &pt->node);
-    prodwin_free(pt->win);
+    prod_free(pt);
     meta_topic_unref(pt->topic);
     mem_free(pt);
 }

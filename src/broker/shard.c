@@ -98,21 +98,6 @@ static void shard_turn(void *u) {
     sh->now_is_fresh = false;
 }
 
-#define SHARD_EXPIRY_EVERY_MS 60000
-
-/* Producer states are judged once a minute (S6.9). */
-static void shard_expire(struct timer *t, ms now) {
-    struct shard *sh = list_entry(t, struct shard, expiry);
-    ms wall = shard_wall(sh);
-    for (struct map_node *nd = map_next(&sh->parts, NULL); nd != NULL; nd = map_next(&sh->parts, nd)) {
-        struct part *pt = list_entry(nd, struct part, node);
-        if (pt->win != NULL) {
-            prodwin_expire(pt->win, wall, sh->node->conf.producer_expiry);
-        }
-    }
-    shard_timer(sh, t, now + SHARD_EXPIRY_EVERY_MS);
-}
-
 err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **ret_sh) {
     struct shard *sh = mem_zalloc(MEM_MISC, sizeof(*sh));
     if (sh == NULL) {
@@ -122,8 +107,7 @@ err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **
     sh->node = n;
     sh->index = index;
     wheel_init(&sh->wheel, clock_now(port->clock));
-    timer_init(&sh->expiry, shard_expire);
-    shard_timer(sh, &sh->expiry, sh->wheel.now + SHARD_EXPIRY_EVERY_MS);
+    prod_shard_init(sh);
     arena_pool_init(&sh->arenas, LIMIT_ARENAS_KEPT_BYTES);
     admit_init(&sh->admit, n->conf.admit_bytes, LIMIT_ADMIT_RESERVE_BYTES);
     map_init(&sh->parts, prng_next(port->rng));

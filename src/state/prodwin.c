@@ -182,8 +182,8 @@ static err prodwin_new(struct prodwin **ret_w, uint64_t seed) {
 }
 
 /* At the ceiling the producer that was silent longest makes room; S6.6 lets it go on. */
-static err make_room(struct prodwin *w) {
-    if (w->entries.n < LIMIT_PRODUCERS_PER_PARTITION) {
+static err make_room(struct prodwin *w, size_t ceiling) {
+    if (w->entries.n < ceiling) {
         return ERR_OK;
     }
     list_each(it, &w->order) {
@@ -194,11 +194,11 @@ static err make_room(struct prodwin *w) {
             return ERR_OK;
         }
     }
-    return ERR_LIMIT;
+    return w->entries.n < LIMIT_PRODUCERS_PER_PARTITION ? ERR_OK : ERR_LIMIT;
 }
 
-static err entry_new(struct prodwin *w, int64_t id, struct prodwin_entry **ret_e) {
-    err e = make_room(w);
+static err entry_new(struct prodwin *w, int64_t id, size_t ceiling, struct prodwin_entry **ret_e) {
+    err e = make_room(w, ceiling);
     if (e != ERR_OK) {
         return e;
     }
@@ -253,6 +253,10 @@ static void entry_owe(struct prodwin_entry *e, int16_t epoch, int32_t first) {
 }
 
 err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t seed) {
+    return prodwin_reserve_within(w, h, seed, LIMIT_PRODUCERS_PER_PARTITION);
+}
+
+err prodwin_reserve_within(struct prodwin **w, const struct batch_head *h, uint64_t seed, size_t ceiling) {
     if (*w == NULL) {
         err e = prodwin_new(w, seed);
         if (e != ERR_OK) {
@@ -261,7 +265,7 @@ err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t see
     }
     struct prodwin_entry *en = entry_find(*w, h->producer_id);
     if (en == NULL) {
-        err e = entry_new(*w, h->producer_id, &en);
+        err e = entry_new(*w, h->producer_id, ceiling, &en);
         if (e != ERR_OK) {
             return e;
         }
@@ -375,6 +379,8 @@ size_t prodwin_expire(struct prodwin *w, ms now, ms expiry) {
     }
     return gone;
 }
+
+size_t prodwin_entries(const struct prodwin *w) { return w == NULL ? 0 : w->entries.n; }
 
 size_t prodwin_count(const struct prodwin *w) { return w == NULL ? 0 : w->n; }
 
@@ -522,7 +528,7 @@ static err entry_load(struct prodwin *w, const uint8_t *p) {
         return ERR_DAMAGED;
     }
     struct prodwin_entry *e = NULL;
-    err er = entry_new(w, id, &e);
+    err er = entry_new(w, id, LIMIT_PRODUCERS_PER_PARTITION, &e);
     if (er != ERR_OK) {
         return er;
     }

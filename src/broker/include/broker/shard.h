@@ -35,7 +35,8 @@ struct shard {
     bool now_is_fresh;
     bool stopping;
     struct wheel wheel;
-    struct timer expiry;               /* of producer states */
+    struct timer expiry;               /* of producer states (prod.c) */
+    size_t producers;                  /* how many the parts remember */
     struct meta *meta;                 /* this shard's copy of the metadata */
     struct arena_pool arenas;
     struct chunk_pool *chunks;

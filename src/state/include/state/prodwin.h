@@ -26,6 +26,9 @@ err prodwin_check(const struct prodwin *w, const struct batch_head *h, struct pr
 /* Make room for one more batch of h's producer: the only step that may fail (NOMEM; LIMIT when LIMIT_PRODUCERS_PER_PARTITION producers all have
  * unstable batches, else the one silent longest makes room); creates *w at need. Without a note that follows, the batch is due as after an undo. */
 err prodwin_reserve(struct prodwin **w, const struct batch_head *h, uint64_t seed);
+/* The same where all partitions together have too many: above `ceiling` producers a new one takes the place of the one silent longest, as far as
+ * that is stable. */
+err prodwin_reserve_within(struct prodwin **w, const struct batch_head *h, uint64_t seed, size_t ceiling);
 /* The batch (stamped) was queued at h->base_offset; prodwin_reserve for it came before. Also used for replay. `now` only has to be the clock that
  * prodwin_expire is asked with. A control batch counts for its epoch only. */
 void prodwin_note(struct prodwin *w, const struct batch_head *h, ms now);
@@ -39,6 +42,7 @@ void prodwin_stable(struct prodwin *w, off64 stable);
  * first call. w may be NULL. */
 size_t prodwin_expire(struct prodwin *w, ms now, ms expiry);
 size_t prodwin_count(const struct prodwin *w);
+size_t prodwin_entries(const struct prodwin *w);       /* in memory: those of which only the sequence that is due is kept, too */
 void prodwin_free(struct prodwin *w);
 
 /* Kafka's producer snapshot file: version i16 = 1, crc u32 (of what follows), array of entries {producer id i64, epoch i16, last sequence i32, last offset i64,
