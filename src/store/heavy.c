@@ -1,10 +1,11 @@
 /* Heavy checkpoints (DESIGN 4): off the acknowledgement path, batched, at most one batch per checkpoint_age.
  *
+ * A log without index entries to write, with one epoch and without producers needs no file for that: its durable mark tells everything.
  * Happy path: a log is due after heavy_bytes, a roll, when it was left alone for half a minute or more, and at a clean stop. The pass captures its state as of `next` (how many index entries,
  * the producer states) into a job, waits until `stable` has reached that offset, then writes on the write lane: each segment's new index
  * entries, "<offset>.snapshot", and leader-epoch-checkpoint.tmp when the epochs changed. One sync serves the batch; then the checkpoint files are
  * renamed and their directories synced; then lg->heavy moves and the durable mark carries it. Old snapshots go: the two newest stay, and those
- * at a segment's base (as Kafka keeps them).
+ * at a segment's base (as Kafka keeps them). A stop with many logs leaves that to a later checkpoint.
  * Failure modes: no space or memory: the job is dropped and the log stays due. A failed sync: this log has no more heavy checkpoints in this
  * run (its side files are rebuilt from the log at need); a failed SYNCFS is fatal. A cut of the log below the captured offset drops the job.
  * Runs on: owner shard. */
@@ -41,7 +42,7 @@ struct heavy {
     struct disk_file *files[JOB_FILES_MAX];
     uint32_t files_n;
     bool files_left_out;           /* closed before the sync */
-    bool has_epochs, failed, listed;
+    bool has_epochs, failed, listed, wrote;
     int64_t since;                 /* lg->since_heavy at the capture */
     struct disk_entry *found;      /* while old snapshots are removed */
     size_t found_n, found_at;
@@ -63,7 +64,7 @@ void heavy_init(struct store *st) {
 
 static bool has_work(const struct plog *lg) {
     return lg->stable.seg && !lg->fenced && !lg->dead && !lg->heavy_off && !lg->heavy_job &&
-           (lg->heavy.off != lg->next || lg->epochs_changed || lg->rolled);
+           (lg->heavy.off != lg->next || lg->rolled || (lg->epochs_changed && lg->epochs.n > 1));
 }
 
 static void make_due(struct plog *lg) {
@@ -118,6 +119,20 @@ bool heavy_is_idle(const struct store *st) {
 
 /* ---- capture ---- */
 
+/* The next segment with entries to write, from `sg` on; NULL after the captured one. */
+static struct seg *seg_with_work(const struct heavy *hj, struct seg *sg) {
+    for (; sg; sg = sg == hj->active ? NULL : plog_next_seg(hj->lg, sg)) {
+        if (sg->index.pend_n > 0 || sg->times.pend_n > 0 || (!sg->indexed && sg != hj->active)) {
+            return sg;
+        }
+    }
+    return NULL;
+}
+
+static struct seg *first_seg(const struct plog *lg) {
+    return list_empty(&lg->segs) ? NULL : list_entry(lg->segs.next, struct seg, link);
+}
+
 static void job_free(struct heavy *hj) {
     struct plog *lg = hj->lg;
     struct store *st = lg->st;
@@ -146,7 +161,6 @@ static bool capture(struct plog *lg) {
         return false;
     }
     struct seg *sg = last_filled(lg);
-    seg_seal(sg);                  /* a time index entry for the largest timestamp so far: recovery goes on from it */
     hj->lg = lg;
     hj->active = sg;
     hj->since = lg->since_heavy;
@@ -161,14 +175,15 @@ static bool capture(struct plog *lg) {
         job_free(hj);
         return false;
     }
-    if (lg->epochs_changed) {
+    bool files = hj->snapshot.n > 0 || lg->epochs.n > 1 || seg_with_work(hj, first_seg(lg));
+    if (lg->epochs_changed && files) {
         epochs_print(&lg->epochs, &hj->epochs);
         hj->has_epochs = !hj->epochs.bad;
         lg->epochs_changed = !hj->has_epochs;
     }
     hj->at = (struct plog_heavy_at){.off = lg->next, .segment = sg->base, .pos = sg->size, .index_n = segidx_count(&sg->index),
                                     .times_n = segidx_count(&sg->times), .times_last = sg->time_last,
-                                    .times_last_offset = sg->max_ts_offset};       /* sealed just now: its last entry is the largest timestamp */
+                                    .max_ts = sg->max_ts, .max_ts_offset = sg->max_ts_offset};
     lg->rolled = false;
     return true;
 }
@@ -236,6 +251,7 @@ static void on_file_opened(struct disk_req *rq) {
         step(hj);
         return;
     }
+    hj->wrote = true;
     if (hj->iov.iov_len == 0) {
         file_written(hj, rq->file);
         return;
@@ -258,8 +274,8 @@ static uint32_t entries_to_write(const struct heavy *hj, const struct segidx *ix
 
 /* False when there is nothing to write for this index. */
 static bool write_index(struct heavy *hj, const struct segidx *ix, uint32_t n, size_t entry_bytes, const char *suffix) {
-    if (n == 0 && hj->seg->indexed) {
-        return false;
+    if (n == 0 && (ix->file_n > 0 || hj->seg == hj->active)) {
+        return false;              /* an empty file is only made for a closed segment, as Kafka has it */
     }
     mem_free(hj->entries);
     hj->entries = mem_alloc(MEM_LOG, n * entry_bytes);
@@ -273,20 +289,6 @@ static bool write_index(struct heavy *hj, const struct segidx *ix, uint32_t n, s
     names_segment(&hj->lg->id, hj->seg->base, suffix, hj->path);
     write_file(hj, ix->file_n == 0 ? DISK_TRUNC : 0, (int64_t)ix->file_n * (int64_t)entry_bytes, hj->entries, n * entry_bytes);
     return true;
-}
-
-/* The next segment with entries to write, from `sg` on; NULL after the captured one. */
-static struct seg *seg_with_work(const struct heavy *hj, struct seg *sg) {
-    for (; sg; sg = sg == hj->active ? NULL : plog_next_seg(hj->lg, sg)) {
-        if (sg->index.pend_n > 0 || sg->times.pend_n > 0 || !sg->indexed) {
-            return sg;
-        }
-    }
-    return NULL;
-}
-
-static struct seg *first_seg(const struct plog *lg) {
-    return list_empty(&lg->segs) ? NULL : list_entry(lg->segs.next, struct seg, link);
 }
 
 static bool write_offsets(struct heavy *hj) {
@@ -419,7 +421,7 @@ static void tidy(struct heavy *hj) {
     if (hj->files_n > 0) {
         hj->rq = (struct disk_req){.file = hj->files[--hj->files_n]};
         submit(hj, DISK_CLOSE, on_tidied);
-    } else if (!hj->failed && !hj->lg->dead && hj->snapshot.n > 0 && !hj->listed) {
+    } else if (!hj->failed && !hj->lg->dead && hj->snapshot.n > 0 && !hj->listed && st->heavy.batch_n <= HEAVY_BATCH_MAX) {
         hj->listed = true;
         names_dir(&hj->lg->id, hj->path);
         submit(hj, DISK_LIST, on_tidied);
@@ -457,7 +459,7 @@ static void indexes_written(struct heavy *hj) {
         cold_unload(hj->lg->st, sg);
         segidx_wrote(&sg->index, entries_to_write(hj, &sg->index, hj->at.index_n), SEGIDX_OFFSET_BYTES);
         segidx_wrote(&sg->times, entries_to_write(hj, &sg->times, hj->at.times_n), SEGIDX_TIME_BYTES);
-        sg->indexed = true;
+        sg->indexed = sg != hj->active;
     }
 }
 
@@ -524,13 +526,13 @@ static void on_batch_synced(struct sync_other *so, err e) {
 static void sync_batch(struct store *st, bool names_only) {
     struct heavies *hs = &st->heavy;
     size_t files = 0, dirs = 0;
-    bool fs = hs->jobs_n > SYNC_FILES_MAX;
+    bool fs = false;
     for (struct list *it = hs->jobs.next; it != &hs->jobs && !fs; it = it->next) {
         struct heavy *hj = list_entry(it, struct heavy, link);
-        if (hj->failed || (names_only && !hj->has_epochs)) {
+        if (hj->failed || !hj->wrote || (names_only && !hj->has_epochs)) {
             continue;
         }
-        fs = files + hj->files_n > SYNC_FILES_MAX || (hj->files_left_out && !names_only);
+        fs = dirs == SYNC_FILES_MAX || files + hj->files_n > SYNC_FILES_MAX || (hj->files_left_out && !names_only);
         for (uint32_t i = 0; i < hj->files_n && !names_only && !fs; i++) {
             hs->files[files++] = hj->files[i];
         }
@@ -573,7 +575,7 @@ static void rename_all(struct store *st) {
 static bool any(const struct store *st, bool with_epochs) {
     list_each(it, &st->heavy.jobs) {
         const struct heavy *hj = list_entry(it, struct heavy, link);
-        if (!hj->failed && (!with_epochs || hj->has_epochs)) {
+        if (!hj->failed && hj->wrote && (!with_epochs || hj->has_epochs)) {
             return true;
         }
     }
@@ -637,7 +639,7 @@ static void start_jobs(struct store *st) {
         }
     }
     hs->phase = HEAVY_WRITING;
-    uint32_t n = hs->jobs_n;
+    uint32_t n = hs->batch_n = hs->jobs_n;
     for (struct list *it = hs->jobs.next; n > 0; n--) {
         struct heavy *hj = list_entry(it, struct heavy, link);
         it = it->next;

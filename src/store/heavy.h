@@ -18,7 +18,7 @@ struct heavies {
     struct list aging;             /* logs with bytes since the last one; those that were left alone for a while get one, too */
     ms aging_next;                 /* when to look at them again */
     struct list jobs;              /* of the batch under way */
-    uint32_t jobs_n;
+    uint32_t jobs_n, batch_n;      /* now; when the batch began */
     enum heavy_phase phase;
     bool holding;                  /* jobs are being walked */
     ms next;                       /* not before: one batch per checkpoint_age at most */

@@ -55,7 +55,8 @@ static void add_heavy(const struct plog *lg, struct datadir_mark *ret) {
     ret->index_entries = lg->heavy.index_n;
     ret->timeindex_entries = lg->heavy.times_n;
     ret->timeindex_ts = lg->heavy.times_last;
-    ret->timeindex_offset = lg->heavy.times_last_offset;
+    ret->heavy_max_ts = lg->heavy.max_ts;
+    ret->heavy_max_ts_offset = lg->heavy.max_ts_offset;
     ret->has_producers = lg->heavy_producers;
 }
 

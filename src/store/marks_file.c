@@ -17,7 +17,8 @@ void marks_file_put(uint8_t *p, const struct datadir_mark *m, bool gone) {
     be32_put(p + 24, (uint32_t)m->leader_epoch);
     be32_put(p + 28, m->segments);
     const int64_t v[] = {m->epoch_start, m->start, m->end, m->segment, m->position, m->bytes, m->first_ts, m->max_ts, m->max_ts_offset,
-                         m->heavy, m->heavy_segment, m->heavy_position, m->timeindex_ts, m->timeindex_offset};
+                         m->heavy, m->heavy_segment, m->heavy_position, m->timeindex_ts, m->heavy_max_ts,
+                         m->heavy_max_ts_offset};
     p += 32;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++, p += 8) {
         be64_put(p, (uint64_t)v[i]);
@@ -39,7 +40,8 @@ err marks_file_get(const uint8_t *p, struct datadir_mark *ret, bool *ret_gone) {
     m.has_producers = flags & FLAG_PRODUCERS;
     m.unsettled = flags & FLAG_UNSETTLED;
     int64_t *const v[] = {&m.epoch_start, &m.start, &m.end, &m.segment, &m.position, &m.bytes, &m.first_ts, &m.max_ts, &m.max_ts_offset,
-                          &m.heavy, &m.heavy_segment, &m.heavy_position, &m.timeindex_ts, &m.timeindex_offset};
+                          &m.heavy, &m.heavy_segment, &m.heavy_position, &m.timeindex_ts, &m.heavy_max_ts,
+                          &m.heavy_max_ts_offset};
     p += 32;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++, p += 8) {
         *v[i] = (int64_t)be64_get(p);

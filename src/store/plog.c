@@ -33,7 +33,6 @@ static struct plog *plog_new(struct store *st, const struct plog_id *id, const s
     epochs_init(&lg->epochs);
     lg->written.max_ts = lg->stable.max_ts = lg->written.max_ts_offset = lg->stable.max_ts_offset = -1;
     lg->heavy = (struct plog_heavy_at){.off = -1, .times_last = -1};
-    lg->cold_off = -1;
     lg->fresh = true;
     return lg;
 }
@@ -59,7 +58,6 @@ static err take_mark(struct plog *lg, const struct datadir_mark *m) {
             sg->index.file_n = m->index_entries;
             sg->times.file_n = m->timeindex_entries;
             sg->time_last = m->timeindex_ts;
-            sg->indexed = true;
         }
         list_push_back(&lg->segs, &sg->link);
     }
@@ -70,7 +68,7 @@ static err take_mark(struct plog *lg, const struct datadir_mark *m) {
     lg->written = lg->stable;
     lg->heavy = (struct plog_heavy_at){.off = m->heavy, .segment = m->heavy_segment, .pos = m->heavy_position, .index_n = m->index_entries,
                                        .times_n = m->timeindex_entries, .times_last = m->timeindex_ts,
-                                       .times_last_offset = m->timeindex_offset};
+                                       .max_ts = m->heavy_max_ts, .max_ts_offset = m->heavy_max_ts_offset};
     lg->heavy_producers = m->has_producers;
     if (m->leader_epoch >= 0) {
         epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);

@@ -67,14 +67,12 @@ static void read_at(struct plog_cold_work *w, int64_t pos, size_t n);
 /* Hand out [first, first + n) of the chunk. */
 static void give(struct plog_cold_work *w, size_t first, size_t n, off64 next) {
     struct plog_cold *c = w->c;
-    struct plog *lg = c->lg;
     if (n > 0) {
         c->got.v[0] = (struct plog_piece){.chunk = chunk_ref(w->chunk), .bytes = span_of(w->chunk->data + first, n)};
         c->got.n = 1;
         c->got.bytes = n;
-        lg->cold_off = next;
-        lg->cold_base = w->need.seg->base;
-        lg->cold_pos = w->pos + (int64_t)(first + n);
+        w->need.seg->cold_off = next;
+        w->need.seg->cold_pos = w->pos + (int64_t)(first + n);
     }
     c->got.next = next;
     finish(w, ERR_OK);
@@ -192,9 +190,9 @@ static void start(struct plog_cold_work *w) {
     w->end = sg == lg->written.seg ? lg->written.pos : sg->size;
     w->expect_max = sg == lg->written.seg || !after ? lg->written.off : after->base;
     w->from_index = false;
-    if (lg->cold_off == from && lg->cold_base == sg->base && lg->cold_pos < w->end && !w->rebuilt) {
+    if (sg->cold_off == from && sg->cold_pos < w->end && !w->rebuilt) {
         w->expect = from;
-        read_at(w, lg->cold_pos, 0);
+        read_at(w, sg->cold_pos, 0);
     } else if (segidx_find(&sg->index, (uint32_t)(from - sg->base), &at, &cold)) {
         w->expect = -1;
         w->entry_last = sg->base + at.rel;
@@ -243,8 +241,9 @@ void plog_cold_read(struct plog *lg, struct plog_cold *c) {
         return;
     }
     must(c->want.below <= lg->written.off);        /* what may be read is in the file */
+    const struct seg *sg = plog_seg_for(lg, c->want.from);
     w->c = c;
-    w->need = (struct cold_need){.lg = lg, .at = c->want.from, .index = lg->cold_off != c->want.from, .ready = on_ready, .u = w};
+    w->need = (struct cold_need){.lg = lg, .at = c->want.from, .index = !sg || sg->cold_off != c->want.from, .ready = on_ready, .u = w};
     lg->st->pending++;
     plog_get(lg);
     cold_need_start(&w->need);

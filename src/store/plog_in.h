@@ -22,8 +22,9 @@ struct plog_heavy_at {             /* the last heavy checkpoint */
     off64 segment;
     int64_t pos;
     uint32_t index_n, times_n;
-    ms times_last;                 /* last timestamp of its time index, and where it stands */
-    off64 times_last_offset;
+    ms times_last;                 /* last timestamp in its time index */
+    ms max_ts;                     /* largest timestamp of the segment then, and its batch's last offset */
+    off64 max_ts_offset;
 };
 
 #define PLOG_DAMAGE_MAX 16         /* places told of one by one */
@@ -58,8 +59,6 @@ struct plog {
     struct plog_heavy_at heavy;
     const struct datadir_mark *mark;             /* as the last run left it; NULL: none */
     struct plog_damage *damage;    /* NULL: none so far */
-    off64 cold_off, cold_base;     /* where the last cold read ended, in which segment: sequential readers need no index */
-    int64_t cold_pos;
     uint32_t inflight;             /* requests that hold lg */
     uint8_t sync_in;               /* enum sync_in: which list of st->sync `unsynced` is on */
     bool fenced : 1, dead : 1;

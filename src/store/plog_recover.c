@@ -326,7 +326,8 @@ static ms first_ts_of(struct plog *lg, const struct seg *sg) {
 
 /* Can the scan begin at the heavy checkpoint? Then sg is as it was there. Else its index is built from its beginning. */
 static bool begin_at_heavy(struct plog *lg, const struct datadir_mark *m, struct seg *sg) {
-    if (m->heavy < 0 || sg->index_bad || sg->index.file_n < m->index_entries || sg->times.file_n < m->timeindex_entries) {
+    bool files = m->index_entries > 0 || m->timeindex_entries > 0;     /* a small log has none, and needs none */
+    if (m->heavy < 0 || (files && (sg->index_bad || sg->index.file_n < m->index_entries || sg->times.file_n < m->timeindex_entries))) {
         return false;
     }
     if (sg->index.file_n > m->index_entries) {
@@ -337,8 +338,10 @@ static bool begin_at_heavy(struct plog *lg, const struct datadir_mark *m, struct
     }
     sg->index.file_n = m->index_entries;
     sg->times.file_n = m->timeindex_entries;
-    sg->max_ts = sg->time_last = m->timeindex_ts;
-    sg->max_ts_offset = m->timeindex_offset;
+    sg->index_bad = sg->indexed = false;
+    sg->time_last = m->timeindex_ts;
+    sg->max_ts = m->heavy_max_ts;
+    sg->max_ts_offset = m->heavy_max_ts_offset;
     sg->first_ts = m->heavy_position == 0 ? -1 : m->segment == sg->base && m->first_ts >= 0 ? m->first_ts : first_ts_of(lg, sg);
     return true;
 }

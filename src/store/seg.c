@@ -17,7 +17,7 @@ struct seg *seg_new(off64 base) {
         list_init(&sg->loaded);
         sg->base = base;
         sg->first_ts = sg->max_ts = sg->time_last = -1;
-        sg->max_ts_offset = -1;
+        sg->max_ts_offset = sg->cold_off = -1;
     }
     return sg;
 }

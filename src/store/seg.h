@@ -23,6 +23,8 @@ struct seg {
     ms jitter;
     ms time_last;                  /* last timestamp in the time index; -1: none */
     int64_t since_index;           /* bytes since the last index entry */
+    off64 cold_off;                /* where the last cold read of it ended (-1: none): sequential readers need no index */
+    int64_t cold_pos;
     bool made;                     /* the file exists */
     bool indexed;                  /* its index files exist */
     bool index_bad;                /* they are missing or nonsense: to be built from the segment */

@@ -33,6 +33,7 @@ struct write_job {
     struct chunk **chunks, *chunks_inline[IOV_INLINE];     /* references that outlive a cut of the tail */
     struct disk_file *meta;        /* partition.metadata while it is written */
     struct iovec text_iov;
+    err refused;                   /* why it was not */
     char text[META_TEXT_CAP], path[NAMES_PATH_CAP];
 };
 
@@ -132,6 +133,13 @@ static bool is_refusal(err e) {
     return e == ERR_NOSPACE || e == ERR_LIMIT || e == ERR_NOMEM;
 }
 
+/* A failed write still pins its file: whoever goes on with it must not find it closed. */
+static void let_go(struct write_job *j) {
+    if (j->rq.op == DISK_WRITE) {
+        files_unpin(j->lg->st, j->seg);
+    }
+}
+
 /* No space: take everything queued back and make the file end where the last whole batch does. */
 static void refuse(struct write_job *j) {
     struct plog *lg = j->lg;
@@ -149,11 +157,11 @@ static void refuse(struct write_job *j) {
     plog_take_back(lg, lg->written.off);
     st->hooks.failed(st->hooks.u, lg, lg->written.off, ERR_NOSPACE);
     if (!cut || lg->dead) {
+        let_go(j);
         lg->cutting = lg->writing = false;
         finish(j);
         return;
     }
-    files_pin(sg);
     j->rq.file = sg->file;
     j->rq.at = end;
     submit(j, DISK_TRUNCATE, on_cut);
@@ -162,12 +170,14 @@ static void refuse(struct write_job *j) {
 static void fail(struct write_job *j, const char *what) {
     struct plog *lg = j->lg;
     if (lg->dead || lg->fenced) {
+        let_go(j);
         lg->writing = false;
         finish(j);
     } else if (is_refusal(j->rq.err)) {
         refuse(j);
     } else {
         plog_fence(lg, what, j->rq.sys_errno);
+        let_go(j);
         lg->writing = false;
         finish(j);
     }
@@ -195,11 +205,11 @@ static void on_written(struct disk_req *rq) {
     struct plog *lg = j->lg;
     struct store *st = lg->st;
     j->seg->dirty = j->seg->dirty || rq->did > 0;      /* before the pin goes: an unsynced descriptor stays open */
-    files_unpin(st, j->seg);
     if (rq->err != ERR_OK || lg->dead || lg->fenced) {
         fail(j, "writing");
         return;
     }
+    files_unpin(st, j->seg);
     st->stats.writes++;
     st->stats.write_bytes += j->bytes;
     advance_queue(lg, j->bytes);
@@ -351,7 +361,7 @@ static void on_meta_read(struct disk_req *rq) {
 static void on_meta_opened(struct disk_req *rq) {
     struct write_job *j = rq->u;
     if (rq->err != ERR_OK || j->lg->dead) {
-        fail(j, "creating partition.metadata");
+        fail(j, "opening partition.metadata");
         return;
     }
     j->meta = rq->file;
@@ -368,6 +378,29 @@ static void on_meta_opened(struct disk_req *rq) {
     submit(j, DISK_WRITE, on_meta_written);
 }
 
+static void on_meta_unlinked(struct disk_req *rq) {
+    struct write_job *j = rq->u;
+    rq->err = j->refused;
+    fail(j, "writing partition.metadata");
+}
+
+/* Nearly always there was none. What a refusal left of ours goes again: the next write begins anew. */
+static void on_meta_put(struct disk_req *rq) {
+    struct write_job *j = rq->u;
+    if (j->lg->dead || rq->err == ERR_OK) {
+        j->lg->dir_made = true;
+        step(j);
+    } else if (rq->err == ERR_EXISTS) {
+        j->rq.flags = DISK_RDWR;
+        submit(j, DISK_OPEN, on_meta_opened);
+    } else if (is_refusal(rq->err)) {
+        j->refused = rq->err;
+        submit(j, DISK_UNLINK, on_meta_unlinked);
+    } else {
+        fail(j, "writing partition.metadata");
+    }
+}
+
 static void on_dir_made(struct disk_req *rq) {
     struct write_job *j = rq->u;
     if (rq->err != ERR_OK || j->lg->dead) {
@@ -377,8 +410,11 @@ static void on_dir_made(struct disk_req *rq) {
     j->lg->fresh = true;
     names_in_dir(&j->lg->id, "partition.metadata", j->path);
     names_metadata_text(&j->lg->id, j->text, META_TEXT_CAP);
-    j->rq.flags = DISK_RDWR | DISK_CREATE;
-    submit(j, DISK_OPEN, on_meta_opened);
+    j->text_iov = (struct iovec){.iov_base = j->text, .iov_len = strlen(j->text)};
+    j->rq.flags = DISK_RDWR | DISK_CREATE | DISK_EXCL;
+    j->rq.iov = &j->text_iov;
+    j->rq.iov_n = 1;
+    submit(j, DISK_PUT, on_meta_put);
 }
 
 static void step(struct write_job *j) {

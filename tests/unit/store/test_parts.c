@@ -305,13 +305,13 @@ END_TEST
 START_TEST(marks_file_round_trip) {
     struct datadir_mark m = {.topic_id = {.b = {1, 2, 3}}, .partition = 5, .leader_epoch = 6, .epoch_start = 7, .start = 8, .end = 90, .segment = 50,
                              .position = 100, .bytes = 1000, .first_ts = 11, .max_ts = 12, .max_ts_offset = 13, .heavy = 60, .heavy_segment = 50,
-                             .heavy_position = 40, .index_entries = 14, .timeindex_entries = 15, .timeindex_ts = 16, .has_producers = true,
+                             .heavy_position = 40, .index_entries = 14, .timeindex_entries = 15, .timeindex_ts = 16, .heavy_max_ts = 17, .heavy_max_ts_offset = 18, .has_producers = true,
                              .unsettled = true, .segments = 3}, back;
     uint8_t p[MARKS_ENTRY_BYTES], q[MARKS_ENTRY_BYTES];
     bool gone;
     marks_file_put(p, &m, false);
     ck_assert_int_eq(marks_file_get(p, &back, &gone), ERR_OK);
-    ck_assert(!gone && back.has_producers && back.unsettled && back.end == 90 && back.timeindex_ts == 16);
+    ck_assert(!gone && back.has_producers && back.unsettled && back.end == 90 && back.timeindex_ts == 16 && back.heavy_max_ts_offset == 18);
     marks_file_put(q, &back, false);
     ck_assert_mem_eq(p, q, sizeof p);
     m.heavy = 91;

@@ -423,6 +423,29 @@ START_TEST(p12_clean_start_reads_no_log) {
 }
 END_TEST
 
+/* The first batch of a log costs four requests of the write lane: its directory, partition.metadata, its segment, the bytes (PERFORMANCE P8). Syncs and
+ * marks do not grow with the number of logs. */
+START_TEST(p8_first_append_takes_four_requests) {
+    struct rig r;
+    rig_init(&r, 4);
+    for (int i = 0; i < RIG_LOGS_MAX; i++) {
+        rig_log(&r, "f", i);
+    }
+    r.with_producers = false;
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    uint64_t before = world_node_disk_ops(r.n);
+    world_node_hold_syncs(r.n, true);
+    for (uint32_t i = 0; i < RIG_LOGS_MAX; i++) {
+        ck_assert_int_eq(rig_append(&r, &r.logs[i], 1, 10, true), ERR_OK);
+    }
+    rig_run(&r, 50);
+    world_node_hold_syncs(r.n, false);
+    rig_settle(&r);
+    ck_assert_uint_le(world_node_disk_ops(r.n) - before, 4 * RIG_LOGS_MAX + 8);
+    rig_done(&r);
+}
+END_TEST
+
 /* ---- deletion ---- */
 
 static void delete_now(void *u) {
@@ -503,6 +526,6 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("policy", d6_up_to_eight_by_file, d6_more_by_syncfs, d6_nobody_waits_for_what_others_want, d6_age, d6_wanted_by_a_reader, d6_bytes,
-                   d7_light_marks, t6_crash_right_after_a_mark, marks_are_compacted, d2_indexes_and_snapshots, p12_clean_start_reads_no_log, p12_idle_logs_are_checkpointed,
+                   d7_light_marks, t6_crash_right_after_a_mark, marks_are_compacted, d2_indexes_and_snapshots, p12_clean_start_reads_no_log, p8_first_append_takes_four_requests, p12_idle_logs_are_checkpointed,
                    a_deleted_log_goes, br042_deleted_and_made_again);
 }

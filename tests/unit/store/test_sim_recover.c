@@ -226,6 +226,35 @@ START_TEST(T16_a_refused_roll_leaves_nothing_that_matters) {
 }
 END_TEST
 
+/* Not a byte of it fits, and as many descriptors are open as may be: the one that is to be cut back stays open. */
+START_TEST(T16_a_refused_write_keeps_its_descriptor) {
+    struct rig r;
+    rig_init(&r, 1);
+    struct rig_log *l = rig_log(&r, "t", 0), *other = rig_log(&r, "t", 1);
+    const struct world_faults full = {.space_bytes = 1}, roomy = {0};
+    r.log_conf.segment_bytes = 2000;
+    r.conf.files_max = 1;
+    start_whole(&r);
+    ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);
+    rig_settle(&r);
+    world_node_hold_syncs(r.n, true);
+    ck_assert_int_eq(rig_append(&r, other, 1, 1500, true), ERR_OK);    /* unsynced: its descriptor may not be closed */
+    rig_run(&r, 10);
+    world_faults_set(r.w, &full);
+    ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);
+    rig_run(&r, 10);
+    ck_assert_int_eq(l->failed, 1);
+    world_faults_set(r.w, &roomy);
+    world_node_hold_syncs(r.n, false);
+    rig_run(&r, 3000);
+    ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);
+    rig_settle(&r);
+    end_and_start(&r, POWER);
+    ck_assert_int_eq(rig_end(l), 2);
+    rig_done(&r);
+}
+END_TEST
+
 /* Several segments, none of them synced, and a power cut took what was in an early one: a torn tail from there on. */
 START_TEST(T2_an_empty_segment_before_others_is_a_torn_tail) {
     for (int lost = 0; lost < 4; lost++) {
@@ -310,6 +339,6 @@ END_TEST
 int main(void) {
     return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
                    T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
-                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters, T2_an_empty_segment_before_others_is_a_torn_tail,
+                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters, T16_a_refused_write_keeps_its_descriptor, T2_an_empty_segment_before_others_is_a_torn_tail,
                    T17_a_bad_place_is_said_once);
 }

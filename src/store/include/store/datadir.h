@@ -25,8 +25,9 @@ struct datadir_mark {              /* the durable mark of one partition: everyth
     off64 heavy_segment;           /* the segment that was active then, and where in it `heavy` lies */
     int64_t heavy_position;
     uint32_t index_entries, timeindex_entries;   /* of that segment's index files, complete up to `heavy` */
-    ms timeindex_ts;               /* last timestamp in that time index (-1: empty), and the offset that it stands at */
-    off64 timeindex_offset;
+    ms timeindex_ts;               /* last timestamp in that time index; -1: empty */
+    ms heavy_max_ts;               /* like max_ts and max_ts_offset, as of the heavy checkpoint */
+    off64 heavy_max_ts_offset;
     bool has_producers;            /* a producer snapshot exists at `heavy` */
     bool unsettled;                /* this log was fenced when the others stopped cleanly: scan it even so */
     uint32_t segments;             /* how many segment files */
