@@ -3,5 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build
+[ -x build/release/perigee ] || echo "building perigee (a minute the first time)" >&2
 scripts/build.sh release perigee
 exec build/release/perigee dev "$@"

@@ -49,15 +49,14 @@ static int64_t *fetch_copy(const int64_t *from, unsigned n) {
     return p;
 }
 
-struct fetch *fetch_new(const struct conf *cf, struct tally *tl, int ep, enum fetch_mode mode, const int64_t *start,
-                        const int64_t *end) {
+struct fetch *fetch_new(const struct conf *cf, struct tally *tl, int ep, enum fetch_mode mode, struct fetch_span of) {
     struct fetch *ft = die_alloc(1, sizeof *ft);
     ft->cf = cf;
     ft->tl = tl;
     ft->mode = mode;
-    ft->start = fetch_copy(start, cf->partitions);
-    ft->next = fetch_copy(start, cf->partitions);
-    ft->end = fetch_copy(end, cf->partitions);
+    ft->start = fetch_copy(of.start, cf->partitions);
+    ft->next = fetch_copy(of.start, cf->partitions);
+    ft->end = fetch_copy(of.end, cf->partitions);
     ft->conns = die_alloc(cf->fetch_connections, sizeof ft->conns[0]);
     for (unsigned i = 0; i < cf->fetch_connections; i++) {
         struct fetch_conn *fc = &ft->conns[i];

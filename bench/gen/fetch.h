@@ -14,10 +14,12 @@ enum fetch_mode {
 
 struct fetch;
 
-/* Opens the connections. `start` and `end` (conf.partitions places each, copied) bound what is read;
- * FETCH_FOLLOW ignores `end`. `tl` is borrowed and written to. */
-struct fetch *fetch_new(const struct conf *cf, struct tally *tl, int ep, enum fetch_mode mode, const int64_t *start,
-                        const int64_t *end);
+/* Bounds of what is read: conf.partitions places each, copied; NULL: zeros. FETCH_FOLLOW ignores `end`. */
+struct fetch_span {
+    const int64_t *start, *end;
+};
+/* Opens the connections. `tl` is borrowed and written to. */
+struct fetch *fetch_new(const struct conf *cf, struct tally *tl, int ep, enum fetch_mode mode, struct fetch_span of);
 void fetch_free(struct fetch *ft);
 
 /* Sends the requests that can be sent: once per turn of the loop. */

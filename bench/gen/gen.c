@@ -63,7 +63,7 @@ static struct fetch *gen_fetch(struct gen *g) {
     int fd = rpc_connect(cf, 120);
     rpc_offsets(fd, cf, -1, end);
     close(fd);
-    struct fetch *ft = fetch_new(cf, g->tl, g->ep, cf->mode == CONF_E2E ? FETCH_FOLLOW : FETCH_AGAIN, start, end);
+    struct fetch *ft = fetch_new(cf, g->tl, g->ep, cf->mode == CONF_E2E ? FETCH_FOLLOW : FETCH_AGAIN, (struct fetch_span){start, end});
     free(start);
     free(end);
     return ft;

@@ -75,7 +75,7 @@ struct verify_result verify_run(const struct conf *cf, struct tally *tl, bool co
         tl->parts[i].read_records = tl->parts[i].read_crc = 0;
     }
     uint64_t t = clock_ns();
-    struct fetch *ft = fetch_new(cf, tl, ep, FETCH_ONCE, starts, ends);
+    struct fetch *ft = fetch_new(cf, tl, ep, FETCH_ONCE, (struct fetch_span){starts, ends});
     for (fetch_turn(ft); !fetch_done(ft); fetch_turn(ft)) {
         conn_poll(ep, 1000);
     }

@@ -78,7 +78,7 @@ static err node_boot_meta(struct node *n, char *why, size_t cap) {
     struct metalog *ml = NULL;
     ahead->on_topic = node_on_topic;
     ahead->u = n;
-    e = metalog_open(sh->port->disk, node_on_record, n, &ml, why, cap);
+    e = metalog_open(sh->port->disk, node_on_record, n, &ml, (struct why){why, cap});
     ahead->on_topic = NULL;
     if (e == ERR_OK) {
         metad_bind(n->metad, ml);
@@ -169,7 +169,7 @@ static err node_boot_dir(struct node *n, char *why, size_t cap) {
     struct port *port = n->shards[0]->port;
     uint8_t random[16];
     port->secret(port, random, sizeof(random));
-    err e = datadir_open(port->disk, n->conf.node_id, uuid_from_random(random), &n->datadir, why, cap);
+    err e = datadir_open(port->disk, n->conf.node_id, uuid_from_random(random), &n->datadir, (struct why){why, cap});
     if (e != ERR_OK) {
         return e;
     }

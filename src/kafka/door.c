@@ -63,14 +63,23 @@ static void door_on_accept(void *u, struct net_accepted *a) {
     ask_send(n->shards[0], n->shards[l->door->next++ % n->shards_n], &h->ask);
 }
 
+static const char *door_why(err e) {
+    switch (e) {
+    case ERR_EXISTS:
+    case ERR_LOCKED: return "another process uses the port; stop it, or choose another port in listeners";
+    case ERR_NOT_FOUND: return "this machine has no such address, or the name does not resolve; look at listeners (advertised.listeners is for what clients dial)";
+    case ERR_DENIED: return "ports below 1024 need rights that this process has not; choose a higher one in listeners";
+    default: return err_text(e);
+    }
+}
+
 static err door_listen(struct door *d, struct node_listener *conf, char *why, size_t cap) {
     struct net *net = d->node->shards[0]->port->net;
     struct door_listener *l = &d->listeners[d->listeners_n];
     *l = (struct door_listener){.door = d, .conf = conf};
     err e = net->listen(net, conf->host, conf->port, door_on_accept, l, &l->net);
     if (e != ERR_OK) {
-        snprintf(why, cap, "cannot listen on %s://%s:%u: %s%s", conf->name, conf->host, (unsigned)conf->port, err_text(e),
-                 e == ERR_EXISTS || e == ERR_LOCKED ? "; another process uses the port: stop it, or choose another port in listeners" : "");
+        snprintf(why, cap, "cannot listen on %s://%s:%u: %s", conf->name, conf->host, (unsigned)conf->port, door_why(e));
         return e;
     }
     d->listeners_n++;

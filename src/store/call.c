@@ -1,4 +1,6 @@
-/* Short forms of disk_call. Runs on: boot and offline tools. Failure modes: the request's own err. */
+/* Short forms of disk_call.
+ * Happy path: one request on the calling thread, its answer unpacked. Failure modes: the request's own err.
+ * Runs on: boot and offline tools. */
 #include "call.h"
 
 err call_open(struct disk *d, const char *path, uint32_t flags, struct disk_file **ret_file, int64_t *ret_size) {
@@ -20,8 +22,8 @@ void call_close(struct disk *d, struct disk_file *f) {
     }
 }
 
-err call_read(struct disk *d, struct disk_file *f, int64_t at, void *buf, size_t n, size_t *ret_did) {
-    struct disk_req rq = {.op = DISK_READ, .file = f, .at = at, .buf = buf, .len = n};
+err call_read(struct disk *d, struct disk_file *f, int64_t at, struct iovec into, size_t *ret_did) {
+    struct disk_req rq = {.op = DISK_READ, .file = f, .at = at, .buf = into.iov_base, .len = into.iov_len};
     err e = disk_call(d, &rq);
     if (e == ERR_OK) {
         *ret_did = rq.did;

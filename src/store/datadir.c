@@ -388,7 +388,8 @@ static err look_into_meta(struct datadir *dd, int32_t node_id, uuid fresh) {
 static err open_it(struct datadir *dd, int32_t node_id, uuid fresh) {
     err e = call_path(dd->disk, DISK_LOCK, ".lock", NULL);
     if (e != ERR_OK) {
-        return say(dd, e, e == ERR_LOCKED ? "the data directory is in use by another process (.lock): %s" : "cannot lock the data directory: %s", err_text(e));
+        return e == ERR_LOCKED ? say(dd, e, "it is in use by another process, which holds its .lock: stop that one, or name another directory")
+                               : say(dd, e, "its .lock cannot be taken: %s", err_text(e));
     }
     e = list_root(dd);
     if (e == ERR_OK && !datadir_has_dir(dd, NAMES_META_DIR)) {
@@ -398,14 +399,14 @@ static err open_it(struct datadir *dd, int32_t node_id, uuid fresh) {
     return e == ERR_OK ? look_into_meta(dd, node_id, fresh) : e;
 }
 
-err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd, char *ret_why, size_t cap) {
+err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd, struct why ret_why) {
     struct datadir *dd = mem_zalloc(MEM_META, sizeof *dd);
     if (!dd) {
         return ERR_NOMEM;
     }
     dd->disk = disk;
-    dd->why = ret_why;
-    dd->why_cap = cap;
+    dd->why = ret_why.text;
+    dd->why_cap = ret_why.cap;
     map_init(&dd->marks, 0x706572696765u);         /* topic ids come from us, not from clients */
     err e = open_it(dd, node_id, fresh_cluster_id);
     dd->why = NULL;

@@ -145,7 +145,7 @@ static err walk_window(struct walk *w, size_t want, bool *ret_more) {
     size_t left = (size_t)(w->size - w->at), did = 0;
     want = want < left ? want : left;
     err e = room_for(w, want);
-    e = e == ERR_OK ? call_read(w->in->disk, w->file, w->at, w->buf, want, &did) : e;
+    e = e == ERR_OK ? call_read(w->in->disk, w->file, w->at, (struct iovec){w->buf, want}, &did) : e;
     if (e != ERR_OK) {
         return e;
     }

@@ -265,7 +265,7 @@ static err open_files(struct opening *op) {
     return e;
 }
 
-err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void *u, struct metalog **ret_ml, char *ret_why, size_t cap) {
+err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void *u, struct metalog **ret_ml, struct why ret_why) {
     struct metalog *ml = mem_zalloc(MEM_META, sizeof *ml);
     if (!ml) {
         return ERR_NOMEM;
@@ -274,7 +274,7 @@ err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void
     ml->dir = NAMES_META_DIR;
     list_init(&ml->waiting);
     list_init(&ml->flying);
-    struct opening op = {.ml = ml, .on_record = on_record, .u = u, .why = ret_why, .cap = cap};
+    struct opening op = {.ml = ml, .on_record = on_record, .u = u, .why = ret_why.text, .cap = ret_why.cap};
     err e = open_files(&op);
     if (e != ERR_OK) {
         metalog_free(ml);

@@ -112,7 +112,7 @@ static err check_metadata(struct plog *lg) {
     names_metadata_text(&lg->id, text, sizeof text);
     err e = call_open(lg->st->disk, path, DISK_RDONLY, &f, &size);
     if (e == ERR_OK) {
-        e = call_read(lg->st->disk, f, 0, b, sizeof b, &n);
+        e = call_read(lg->st->disk, f, 0, (struct iovec){b, sizeof b}, &n);
         call_close(lg->st->disk, f);
     }
     if (e != ERR_OK) {
@@ -221,7 +221,7 @@ static err scan_file(struct scan_state *sc, int64_t end) {
         }
         size_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
         err e = grow(sc, need > piece ? need : piece);
-        e = e == ERR_OK ? call_read(sc->lg->st->disk, sc->file, sc->sg->size, sc->buf, left < sc->cap ? left : sc->cap, &did) : e;
+        e = e == ERR_OK ? call_read(sc->lg->st->disk, sc->file, sc->sg->size, (struct iovec){sc->buf, left < sc->cap ? left : sc->cap}, &did) : e;
         if (e != ERR_OK) {
             return e;
         }
@@ -319,7 +319,7 @@ static ms first_ts_of(struct plog *lg, const struct seg *sg) {
     if (call_open(lg->st->disk, path, DISK_RDONLY, &f, NULL) != ERR_OK) {
         return -1;
     }
-    err e = call_read(lg->st->disk, f, 0, b, sizeof b, &did);
+    err e = call_read(lg->st->disk, f, 0, (struct iovec){b, sizeof b}, &did);
     call_close(lg->st->disk, f);
     return e == ERR_OK && batch_peek(span_of(b, did), &h) == ERR_OK ? h.max_ts_ms : -1;
 }

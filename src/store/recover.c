@@ -40,7 +40,7 @@ static err hop(struct hop *hp) {
         struct batch_head h;
         if (from < 0 || hp->at + BATCH_HEAD_BYTES > from + (int64_t)have) {
             int64_t want = hp->end - hp->at < HOP_BYTES ? hp->end - hp->at : HOP_BYTES;
-            err e = call_read(hp->disk, hp->file, hp->at, hp->buf, (size_t)want, &have);
+            err e = call_read(hp->disk, hp->file, hp->at, (struct iovec){hp->buf, (size_t)want}, &have);
             if (e != ERR_OK) {
                 return e;
             }

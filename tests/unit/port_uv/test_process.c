@@ -117,6 +117,17 @@ START_TEST(second_stop_signal_ends_a_stop_that_hangs) {        /* BR-063 */
 }
 END_TEST
 
+/* timeout(1) and terminals signal a process and then its group: the same wish told twice is one clean stop. */
+START_TEST(stop_signal_told_twice_is_one_stop) {
+    int fd;
+    pid_t pid = sig_process(false, &fd);
+    must(kill(pid, SIGTERM) == 0);
+    (void)kill(pid, SIGTERM);          /* it may be gone already */
+    ck_assert_int_eq(wait_for(pid), 0);
+    close(fd);
+}
+END_TEST
+
 /* --- crash points ------------------------------------------------------------------------------ */
 
 static void must_call(struct disk *d, struct disk_req rq) {
@@ -372,6 +383,7 @@ int main(void) {
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, signals_reach_the_loop);
     tcase_add_test(tc, second_stop_signal_ends_a_stop_that_hangs);
+    tcase_add_test(tc, stop_signal_told_twice_is_one_stop);
     tcase_add_test(tc, process_dies_right_before_the_named_operation);
     tcase_add_test(tc, lock_and_kafkas_lock_exclude_each_other);
     tcase_add_test(tc, full_disk_is_told_and_recovered_from);

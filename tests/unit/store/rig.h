@@ -266,7 +266,7 @@ static inline err rig_boot_steps(struct rig *r) {
     const struct store_hooks hooks = {.u = r, .moved = rig_moved, .failed = rig_failed, .snapshot = rig_snapshot,
                                       .snapshot_load = rig_snapshot_load, .replay = rig_replay, .fatal = rig_fatal};
     uuid fresh = {.b = {1, 2, 3}};
-    err e = datadir_open(r->port->disk, 1, fresh, &r->dd, r->why, sizeof r->why);
+    err e = datadir_open(r->port->disk, 1, fresh, &r->dd, WHY_IN(r->why));
     if (e != ERR_OK) {
         return e;
     }

@@ -18,7 +18,7 @@ static void open_boot(void *u, struct port **ports, uint32_t shards) {
     (void)shards;
     uuid fresh = {.b = {1, 2, 3, 4}};
     d.why[0] = 0;
-    d.e = datadir_open(ports[0]->disk, d.node_id, fresh, &d.dd, d.why, sizeof d.why);
+    d.e = datadir_open(ports[0]->disk, d.node_id, fresh, &d.dd, WHY_IN(d.why));
 }
 
 static err open_it(void) {
@@ -253,7 +253,7 @@ static void shards_boot(void *u, struct port **ports, uint32_t shards) {
     s.scanned = 0;
     s.chunks = chunk_pool_new(1 << 20);
     memset(s.st, 0, sizeof s.st);
-    s.e = datadir_open(ports[0]->disk, 1, fresh, &s.dd, s.why, sizeof s.why);
+    s.e = datadir_open(ports[0]->disk, 1, fresh, &s.dd, WHY_IN(s.why));
     if (s.e == ERR_OK) {
         s.unclean = !datadir_is_clean(s.dd);
         s.e = datadir_settle(s.dd);

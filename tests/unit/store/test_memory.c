@@ -113,7 +113,7 @@ static void begin(int64_t tail_bytes) {
     yes_clock = (struct clock){.now = yes_clock_now};
     prng_seed(&yes_rng, 1);
     yes_port = (struct port){.clock = &yes_clock, .disk = &yes.disk, .rng = &yes_rng};
-    ck_assert_msg(datadir_open(&yes.disk, 1, fresh, &dd, why, sizeof why) == ERR_OK, "%s", why);
+    ck_assert_msg(datadir_open(&yes.disk, 1, fresh, &dd, WHY_IN(why)) == ERR_OK, "%s", why);
     ck_assert_int_eq(store_new(&st, &yes_port, dd, &conf, &hooks), ERR_OK);
 }
 

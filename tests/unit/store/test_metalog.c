@@ -67,12 +67,12 @@ static void boot(void *u, struct port **ports, uint32_t shards) {
     t.flying = 0;
     t.snapping = t.stopped = false;
     t.ml = NULL;
-    t.boot_err = datadir_open(t.port->disk, 1, fresh, &t.dd, t.why, sizeof t.why);
+    t.boot_err = datadir_open(t.port->disk, 1, fresh, &t.dd, WHY_IN(t.why));
     if (t.boot_err == ERR_OK) {
         t.boot_err = datadir_settle(t.dd);
     }
     if (t.boot_err == ERR_OK) {
-        t.boot_err = metalog_open(t.port->disk, on_record, NULL, &t.ml, t.why, sizeof t.why);
+        t.boot_err = metalog_open(t.port->disk, on_record, NULL, &t.ml, WHY_IN(t.why));
     }
     if (t.boot_err == ERR_OK) {
         metalog_bind(t.ml, t.port, on_fatal, NULL);

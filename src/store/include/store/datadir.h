@@ -5,6 +5,7 @@
 
 #include "base/map.h"
 #include "base/uuid.h"
+#include "base/why.h"
 #include "port/disk.h"
 
 #define DATADIR_FORMAT 1
@@ -35,8 +36,8 @@ struct datadir_mark {              /* the durable mark of one partition: everyth
 
 struct datadir;
 /* Opens or creates. LOCKED, FOREIGN (a Kafka data directory, or somebody's files: said in plain words in ret_why), NEWER, DAMAGED, IO, NOSPACE.
- * ret_why (cap bytes) holds one line for the user on failure. node_id and cluster_id are checked against meta.properties when it exists. */
-err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd, char *ret_why, size_t cap);
+ * ret_why gets one line for the user on failure. node_id and cluster_id are checked against meta.properties when it exists. */
+err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd, struct why ret_why);
 void datadir_free(struct datadir *dd);
 uuid datadir_cluster_id(const struct datadir *dd);
 bool datadir_is_clean(const struct datadir *dd);           /* the last run stopped cleanly: marks are the whole truth */

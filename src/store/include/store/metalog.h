@@ -4,13 +4,14 @@
 
 #include "base/list.h"
 #include "base/span.h"
+#include "base/why.h"
 #include "port/port.h"
 
 struct metalog;
 
-/* Replays the snapshot, then the log: on_record for each, in order. A torn tail is cut; anything else wrong is DAMAGED with one line in ret_why
+/* Replays the snapshot, then the log: on_record for each, in order. A torn tail is cut; anything else wrong is DAMAGED with one line in why
  * (file and position), and no file is touched (T12). */
-err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void *u, struct metalog **ret_ml, char *ret_why, size_t cap);
+err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void *u, struct metalog **ret_ml, struct why ret_why);
 /* Bind to shard 0's port before the first append. */
 void metalog_bind(struct metalog *ml, struct port *port, void (*fatal)(void *u, const char *why), void *u);
 
