@@ -1,7 +1,9 @@
 /* A scripted consumer: reads its partitions in offset order and tells the history what it saw.
  *
- * Happy path: Fetch with random limits, each batch judged, the position moves behind it; now and then everything is read again from the start.
- * The final reader asks ListOffsets for the ends first and is done when it has read up to all of them.
+ * Happy path: Fetch with random limits, each batch judged, the position moves behind it; now and then everything is read again from the start. After each
+ * connection, and at times between, it asks where the epoch of its last batch ends, as real consumers do (KIP-320): before its position only where
+ * records may be taken back, and then it goes back to there.
+ * The final reader asks ListOffsets for the ends first, reads up to all of them, then asks of each epoch it met: it must end where the next one begins.
  * Failure modes: errors that a restart explains are tried again; an offset out of range is only excused where records may be taken back.
  * Runs on: the test. */
 #include <string.h>
@@ -11,21 +13,31 @@
 #include "link.h"
 #include "wire/k_fetch.h"
 #include "wire/k_list_offsets.h"
+#include "wire/k_offset_for_leader_epoch.h"
 
 #define PARTS_MAX (PLAN_TOPICS * PLAN_PARTS)
+
+struct begin {                         /* where an epoch begins, as read */
+    int32_t epoch;
+    off64 at;
+};
 
 struct place {
     uint32_t topic, part;
     off64 at;                          /* next offset */
+    int32_t epoch;                     /* of the batch before it; -1: none */
     off64 end;                         /* final: where to stop; -1: not known yet */
     bool done;
     struct history_marks marks;
+    struct begin *begins;              /* final */
+    size_t begins_n, begins_cap, asked;        /* asked: how many were asked of and answered */
 };
 
 struct consumer {
     struct sim *s;
     struct link link;
     bool final, ticking, asking;
+    bool unsure;                       /* positions are to be validated before the next fetch */
     struct place places[PARTS_MAX];
     size_t places_n, done;
 };
@@ -67,7 +79,27 @@ static struct history_where where(const struct consumer *c, const struct place *
     return (struct history_where){pl->topic, pl->part, pl->at, c->final};
 }
 
+static void go_to(struct place *pl, off64 at) {
+    pl->at = at;
+    pl->epoch = -1;
+    pl->begins_n = at == 0 ? 0 : pl->begins_n;
+}
+
 /* ---- reading ---- */
+
+static void note_epoch(struct consumer *c, struct place *pl, const struct batch_head *head) {
+    bool begins = pl->begins_n == 0 || pl->begins[pl->begins_n - 1].epoch < head->leader_epoch;
+    pl->epoch = head->leader_epoch;
+    if (!c->final || !begins) {
+        return;
+    }
+    if (pl->begins_n == pl->begins_cap) {
+        pl->begins_cap = pl->begins_cap ? pl->begins_cap * 2 : 8;
+        pl->begins = mem_realloc(MEM_TEST, pl->begins, pl->begins_cap * sizeof *pl->begins);
+        must(pl->begins);
+    }
+    pl->begins[pl->begins_n++] = (struct begin){head->leader_epoch, head->base_offset};
+}
 
 static void read_batches(struct consumer *c, struct place *pl, span records, off64 high) {
     while (records.n > 0) {
@@ -81,6 +113,7 @@ static void read_batches(struct consumer *c, struct place *pl, span records, off
         }
         struct history_where at = where(c, pl);
         pl->at = history_read(&c->s->hist, &at, span_of(records.p, head.bytes));
+        note_epoch(c, pl, &head);
         records.p += head.bytes;
         records.n -= head.bytes;
     }
@@ -97,7 +130,7 @@ static void arrive_at_end(struct consumer *c, struct place *pl) {
 
 static void part_fetched(struct consumer *c, struct place *pl, const struct k_fetch_resp_topic_part *m) {
     if (m->error_code == OUT_OF_RANGE && (c->s->plan.lies || c->s->plan.topics[pl->topic].caching)) {
-        pl->at = 0;
+        go_to(pl, 0);
         return;
     }
     if (m->error_code != 0) {
@@ -114,8 +147,9 @@ static void part_fetched(struct consumer *c, struct place *pl, const struct k_fe
     read_batches(c, pl, m->records, m->high_watermark);
     arrive_at_end(c, pl);
     if (!c->final && prng_chance(&c->s->rng, 1, 40)) {
-        pl->at = 0;
+        go_to(pl, 0);
     }
+    c->unsure = c->unsure || prng_chance(&c->s->rng, 1, 100);
 }
 
 static void fetched(void *u, const void *resp, int v) {
@@ -229,19 +263,109 @@ static void ask_ends(struct consumer *c) {
     kclient_call(c->link.kc, K_LIST_OFFSETS, &m, ends_known, c);
 }
 
+/* ---- epochs ---- */
+
+/* The epoch to ask of; -1: none. */
+static int32_t epoch_wanted(const struct consumer *c, const struct place *pl) {
+    if (c->final) {
+        return pl->done && pl->asked < pl->begins_n && !c->s->plan.lies ? pl->begins[pl->asked].epoch : -1;
+    }
+    return c->unsure && pl->at > 0 ? pl->epoch : -1;
+}
+
+static void epoch_told(struct consumer *c, struct place *pl, int32_t epoch, off64 end) {
+    int32_t wanted = epoch_wanted(c, pl);
+    const char *topic = c->s->plan.topics[pl->topic].name;
+    if (c->final) {
+        bool last = ++pl->asked == pl->begins_n;
+        if (epoch != wanted || (last ? end < pl->at : end != pl->begins[pl->asked].at)) {
+            world_fail(c->s->w, "S4.20: epoch %d of %s-%u, read up to %lld, is told to be %d and to end at %lld", wanted, topic, pl->part,
+                       (long long)(last ? pl->at : pl->begins[pl->asked].at), epoch, (long long)end);
+        }
+    } else if (epoch != wanted || end < pl->at) {
+        if (!history_is_weak(&c->s->hist, pl->topic)) {
+            world_fail(c->s->w, "S4.20: %s-%u was read up to %lld in epoch %d; told: epoch %d ends at %lld", topic, pl->part, (long long)pl->at,
+                       wanted, epoch, (long long)end);
+        }
+        go_to(pl, end < 0 ? 0 : end < pl->at ? end : pl->at);
+    }
+}
+
+static void epochs_told(void *u, const void *resp, int v) {
+    struct consumer *c = u;
+    const struct k_offset_for_leader_epoch_resp *m = resp;
+    bool again = !m;
+    (void)v;
+    c->asking = false;
+    for (int32_t i = 0; m && i < m->topics_n; i++) {
+        for (int32_t k = 0; k < m->topics[i].partitions_n; k++) {
+            const struct k_offset_for_leader_epoch_resp_topic_part *pt = &m->topics[i].partitions[k];
+            struct place *pl = place_of(c, m->topics[i].topic, (uuid){{0}}, false, pt->partition);
+            if (pt->error_code == 0) {
+                epoch_told(c, pl, pt->leader_epoch, pt->end_offset);
+            } else if (!retriable(c, pt->error_code)) {
+                world_fail(c->s->w, "OffsetForLeaderEpoch of %s-%u: error %d", c->s->plan.topics[pl->topic].name, pl->part, pt->error_code);
+            } else {
+                again = true;
+            }
+        }
+    }
+    c->unsure = again;
+    if (m && again) {
+        tick_soon(c);
+    } else if (m) {
+        go(c);
+    }
+}
+
+/* False: there is nothing to ask. */
+static bool ask_epochs(struct consumer *c) {
+    struct k_offset_for_leader_epoch_req m;
+    struct k_offset_for_leader_epoch_req_topic topics[PLAN_TOPICS];
+    struct k_offset_for_leader_epoch_req_topic_part parts[PLAN_TOPICS][PLAN_PARTS];
+    k_offset_for_leader_epoch_req_init(&m);
+    m.replica_id = -1;
+    m.topics = topics;
+    for (uint32_t t = 0; t < c->s->plan.topics_n; t++) {
+        struct k_offset_for_leader_epoch_req_topic *tp = &topics[m.topics_n];
+        k_offset_for_leader_epoch_req_topic_init(tp);
+        tp->topic = span_str(c->s->plan.topics[t].name);
+        tp->partitions = parts[t];
+        for (size_t i = 0; i < c->places_n; i++) {
+            int32_t epoch = c->places[i].topic == t ? epoch_wanted(c, &c->places[i]) : -1;
+            if (epoch >= 0) {
+                struct k_offset_for_leader_epoch_req_topic_part *pt = &parts[t][tp->partitions_n++];
+                k_offset_for_leader_epoch_req_topic_part_init(pt);
+                pt->partition = (int32_t)c->places[i].part;
+                pt->current_leader_epoch = -1;
+                pt->leader_epoch = epoch;
+            }
+        }
+        m.topics_n += tp->partitions_n > 0;
+    }
+    if (m.topics_n > 0) {
+        c->asking = true;
+        kclient_call(c->link.kc, K_OFFSET_FOR_LEADER_EPOCH, &m, epochs_told, c);
+    }
+    return m.topics_n > 0;
+}
+
 static void go(struct consumer *c) {
     if (!link_is_up(&c->link) || c->asking || c->ticking || (c->final && consumer_is_done(c))) {
         return;
     }
     if (ends_missing(c)) {
         ask_ends(c);
-    } else {
+    } else if (!ask_epochs(c)) {
+        c->unsure = false;
         fetch(c);
     }
 }
 
 static void on_up(void *u) {
-    go(u);
+    struct consumer *c = u;
+    c->unsure = true;
+    go(c);
 }
 
 struct consumer *consumer_new(struct sim *s, bool final) {
@@ -253,12 +377,12 @@ struct consumer *consumer_new(struct sim *s, bool final) {
     for (uint32_t t = 0; t < s->plan.topics_n; t++) {
         for (uint32_t i = 0; i < (uint32_t)s->plan.topics[t].parts; i++) {
             if (all || prng_chance(&s->rng, 1, 2)) {
-                c->places[c->places_n++] = (struct place){.topic = t, .part = i, .end = -1};
+                c->places[c->places_n++] = (struct place){.topic = t, .part = i, .end = -1, .epoch = -1};
             }
         }
     }
     if (c->places_n == 0) {
-        c->places[c->places_n++] = (struct place){.end = -1};
+        c->places[c->places_n++] = (struct place){.end = -1, .epoch = -1};
     }
     link_open(&c->link, s, on_up, NULL, c);
     link_at_least(&c->link, K_LIST_OFFSETS, 1);
@@ -271,10 +395,18 @@ struct consumer *consumer_new(struct sim *s, bool final) {
 void consumer_free(struct consumer *c) {
     if (c) {
         link_close(&c->link);
+        for (size_t i = 0; i < c->places_n; i++) {
+            mem_free(c->places[i].begins);
+        }
         mem_free(c);
     }
 }
 
 bool consumer_is_done(const struct consumer *c) {
+    for (size_t i = 0; i < c->places_n; i++) {
+        if (epoch_wanted(c, &c->places[i]) >= 0) {
+            return false;
+        }
+    }
     return c->done == c->places_n;
 }

@@ -30,6 +30,7 @@ void history_done(struct history *h) {
     for (size_t t = 0; t < PLAN_TOPICS; t++) {
         for (size_t i = 0; i < PLAN_PARTS; i++) {
             mem_free(h->parts[t][i].at);
+            mem_free(h->parts[t][i].seen);
         }
     }
 }
@@ -67,13 +68,12 @@ void history_value(uint8_t ret[8], uint32_t number, uint32_t index) {
     be32_put(ret + 4, index);
 }
 
-/* Whether what was read or acknowledged in this topic may have been taken back. */
-static bool weak(const struct history *h, uint32_t topic) {
+bool history_is_weak(const struct history *h, uint32_t topic) {
     return h->plan->lies || (h->plan->topics[topic].caching && (h->losses > 0 || h->plan->disk_errors));
 }
 
 static void same_place(struct history *h, const struct history_batch *b, uint32_t number) {
-    if (b->base >= 0 && b->seen >= 0 && b->base != b->seen && !weak(h, b->topic)) {
+    if (b->base >= 0 && b->seen >= 0 && b->base != b->seen && !history_is_weak(h, b->topic)) {
         world_fail(h->w, "I11: batch %u of %s-%u was acknowledged at %lld and read at %lld", number, h->plan->topics[b->topic].name, b->part,
                    (long long)b->base, (long long)b->seen);
     }
@@ -156,9 +156,31 @@ static void same_as_others(struct history *h, const struct history_where *at, of
     const struct history_part *p = &h->parts[at->topic][at->part];
     for (uint32_t i = 0; i < h->batches[number].records; i++) {
         size_t o = (size_t)base + i;
-        if (o < p->at_n && p->at[o] != HISTORY_NONE && p->at[o] != number && !weak(h, at->topic)) {
+        if (o < p->at_n && p->at[o] != HISTORY_NONE && p->at[o] != number && !history_is_weak(h, at->topic)) {
             world_fail(h->w, "I4: %s-%u offset %zu held batch %u and now holds %u", h->plan->topics[at->topic].name, at->part, o, p->at[o], number);
         }
+    }
+}
+
+/* S19.5: who read another batch at this offset can tell by the epoch that it was taken back. */
+static void same_in_epoch(struct history *h, const struct history_where *at, const struct batch_head *head, uint32_t number) {
+    struct history_part *p = &h->parts[at->topic][at->part];
+    size_t base = (size_t)head->base_offset, end = base + h->batches[number].records;
+    if (end > p->seen_cap) {
+        p->seen_cap = end * 2;
+        p->seen = mem_realloc(MEM_TEST, p->seen, p->seen_cap * sizeof *p->seen);
+        must(p->seen);
+    }
+    for (; p->seen_n < end; p->seen_n++) {
+        p->seen[p->seen_n].number = HISTORY_NONE;
+    }
+    for (size_t o = base; o < end; o++) {
+        const struct history_seen *was = &p->seen[o];
+        if (was->number != HISTORY_NONE && was->number != number && was->epoch >= head->leader_epoch && !h->plan->lies) {
+            world_fail(h->w, "S19.5: %s-%u offset %zu held batch %u in epoch %d and now holds %u in epoch %d", h->plan->topics[at->topic].name, at->part,
+                       o, was->number, was->epoch, number, head->leader_epoch);
+        }
+        p->seen[o] = (struct history_seen){number, head->leader_epoch};
     }
 }
 
@@ -166,7 +188,7 @@ static void epoch_order(struct history *h, const struct history_where *at, const
     struct history_part *p = &h->parts[at->topic][at->part];
     off64 end = batch_last_offset(head) + 1;
     if (end > p->read_end) {
-        if (head->leader_epoch < p->epoch && !weak(h, at->topic)) {
+        if (head->leader_epoch < p->epoch && !history_is_weak(h, at->topic)) {
             world_fail(h->w, "I12: leader epoch of %s-%u went from %d back to %d", h->plan->topics[at->topic].name, at->part, p->epoch,
                        head->leader_epoch);
         }
@@ -181,7 +203,7 @@ off64 history_read(struct history *h, const struct history_where *at, span batch
     if (batch_head_get(batch, &head) != ERR_OK || !batch_crc_ok(batch)) {
         world_fail(h->w, "I16: %s-%u: a batch that is none", topic->name, at->part);
     }
-    if (at->expected >= 0 && head.base_offset != at->expected && !weak(h, at->topic)) {
+    if (at->expected >= 0 && head.base_offset != at->expected && !history_is_weak(h, at->topic)) {
         world_fail(h->w, "I8: %s-%u: offset %lld where %lld was expected", topic->name, at->part, (long long)head.base_offset,
                    (long long)at->expected);
     }
@@ -194,6 +216,7 @@ off64 history_read(struct history *h, const struct history_where *at, span batch
         world_fail(h->w, "I5: %s-%u offset %lld: batch %u was refused", topic->name, at->part, (long long)head.base_offset, number);
     }
     same_as_others(h, at, head.base_offset, number);
+    same_in_epoch(h, at, &head, number);
     remember(&h->parts[at->topic][at->part], head.base_offset, b->records, number);
     epoch_order(h, at, &head);
     b->seen = b->seen < 0 || topic->caching ? head.base_offset : b->seen;
@@ -207,7 +230,7 @@ off64 history_read(struct history *h, const struct history_where *at, span batch
 
 void history_marks_seen(struct history *h, struct history_marks *m, const struct history_where *at, off64 high, off64 start) {
     const struct plan_topic *topic = &h->plan->topics[at->topic];
-    if ((high < m->high || start < m->start) && !weak(h, at->topic)) {
+    if ((high < m->high || start < m->start) && !history_is_weak(h, at->topic)) {
         world_fail(h->w, "I12: %s-%u: high watermark %lld after %lld, log start %lld after %lld", topic->name, at->part, (long long)high,
                    (long long)m->high, (long long)start, (long long)m->start);
     }
@@ -227,7 +250,7 @@ static bool must_be_there(const struct history *h, const struct history_batch *b
 
 void history_final_end(struct history *h, const struct history_where *at, off64 end) {
     const struct history_part *p = &h->parts[at->topic][at->part];
-    if (p->read_end > end && !weak(h, at->topic)) {
+    if (p->read_end > end && !history_is_weak(h, at->topic)) {
         world_fail(h->w, "I1: %s-%u was read up to %lld and now ends at %lld", h->plan->topics[at->topic].name, at->part,
                    (long long)p->read_end, (long long)end);
     }
@@ -245,7 +268,7 @@ static void judge_batch(struct history *h, uint32_t number) {
     if (must_be_there(h, b) && b->base >= 0 && ((size_t)b->base >= p->at_n || p->at[b->base] != number)) {
         world_fail(h->w, "I11: batch %u, acknowledged at %lld of %s-%u, is elsewhere", number, (long long)b->base, name, b->part);
     }
-    if (once && b->copies > 1 && !weak(h, b->topic)) {
+    if (once && b->copies > 1 && !history_is_weak(h, b->topic)) {
         world_fail(h->w, "I3: batch %u of idempotent producer %u is %u times in %s-%u", number, b->producer, b->copies, name, b->part);
     }
 }
@@ -261,7 +284,7 @@ static void judge_order(struct history *h, uint32_t topic, uint32_t part) {
         }
         const struct history_batch *b = &h->batches[p->at[o]];
         const struct plan_producer *pr = &h->plan->producers[b->producer];
-        if ((int64_t)b->number < last[b->producer] && pr->idempotent && !weak(h, topic)) {
+        if ((int64_t)b->number < last[b->producer] && pr->idempotent && !history_is_weak(h, topic)) {
             world_fail(h->w, "I7: %s-%u offset %zu: batch %u of producer %u behind a later one", h->plan->topics[topic].name, part, o, b->number,
                        b->producer);
         }

@@ -27,9 +27,16 @@ struct history_batch {                 /* one batch as it was sent */
     uint32_t copies;                   /* in the final reading */
 };
 
+struct history_seen {
+    uint32_t number;                   /* of the batch that was read at this offset last; HISTORY_NONE */
+    int32_t epoch;                     /* and its leader epoch */
+};
+
 struct history_part {
     uint32_t *at;                      /* batch number at each offset, as first read; HISTORY_NONE */
     size_t at_n, at_cap;
+    struct history_seen *seen;         /* the same for ever: nothing that a crash may take back is forgotten here */
+    size_t seen_n, seen_cap;
     off64 read_end;                    /* highest offset ever read + 1 */
     int32_t epoch;                     /* of the last batch read at the highest offset */
 };
@@ -70,8 +77,10 @@ struct history_where {
     off64 expected;                    /* the offset that must come next; -1: any */
     bool final;
 };
+/* Whether what was read or acknowledged in this topic may have been taken back. */
+bool history_is_weak(const struct history *h, uint32_t topic);
 /* One batch was read: its bytes are those that were sent (I16), at the offset it was acknowledged with (I11), where others saw it (I4), behind its
- * predecessor without a gap (I8). Returns the offset after it. */
+ * predecessor without a gap (I8); another one than was read here before only in a higher leader epoch (S19.5). Returns the offset after it. */
 off64 history_read(struct history *h, const struct history_where *at, span batch);
 void history_marks_seen(struct history *h, struct history_marks *m, const struct history_where *at, off64 high, off64 start);
 /* The final reader has come to the end of a partition: nobody read further before. */

@@ -37,6 +37,7 @@ struct part {
 };
 
 struct request {                       /* what one Produce carried */
+    struct list link;                  /* its producer's, until it is answered */
     struct producer *p;
     size_t n;
     struct batch *batches[PARTS_MAX];
@@ -53,7 +54,8 @@ struct producer {
     bool asking;                       /* InitProducerId is on its way */
     struct part parts[PARTS_MAX];
     size_t parts_n;
-    int requests, left;                /* in flight; batches still to be made */
+    struct list open;                  /* requests in flight */
+    int requests, left;                /* how many; batches still to be made */
     bool ticking, gave_up;
 };
 
@@ -231,6 +233,7 @@ static void answered(void *u, const void *resp, int v) {
     } else if (n != rq->n) {
         world_fail(p->s->w, "produce v%d: %zu of %zu partitions answered", v, n, rq->n);
     }
+    list_remove(&rq->link);
     mem_free(rq);
     if (m && p->plan->pause > 0) {
         tick_soon(p);
@@ -283,6 +286,7 @@ static bool send_one(struct producer *p) {
     struct request *rq = mem_zalloc(MEM_TEST, sizeof *rq);
     must(rq);
     rq->p = p;
+    list_init(&rq->link);
     size_t first = prng_below(&p->s->rng, p->parts_n), most = prng_chance(&p->s->rng, 1, 2) ? 1 : p->parts_n;
     for (size_t i = 0; i < p->parts_n && rq->n < most; i++) {
         struct batch *bt = batch_to_send(p, &p->parts[(first + i) % p->parts_n]);
@@ -305,6 +309,7 @@ static bool send_one(struct producer *p) {
         rq->batches[i]->flying = true;
         rq->batches[i]->pt->flying++;
     }
+    list_push_back(&p->open, &rq->link);
     p->requests++;
     return true;
 }
@@ -371,6 +376,7 @@ struct producer *producer_new(struct sim *s, size_t index) {
     p->s = s;
     p->plan = &s->plan.producers[index];
     p->index = (uint32_t)index;
+    list_init(&p->open);
     p->id = -1;
     p->left = p->plan->batches;
     for (uint32_t t = 0; t < s->plan.topics_n; t++) {
@@ -396,6 +402,10 @@ void producer_free(struct producer *p) {
         return;
     }
     link_close(&p->link);
+    while (!list_empty(&p->open)) {    /* only where a disk lied */
+        struct request *rq = list_entry(list_pop_front(&p->open), struct request, link);
+        mem_free(rq);
+    }
     for (size_t i = 0; i < p->parts_n; i++) {
         while (!list_empty(&p->parts[i].batches)) {
             batch_free(list_entry(p->parts[i].batches.next, struct batch, link));
