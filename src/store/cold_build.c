@@ -99,8 +99,8 @@ static void on_read(struct disk_req *rq) {
     size_t used = 0;
     struct batch_head h;
     err e = rq->err;
-    if (e != ERR_OK) {
-        finish(cb, e);
+    if (e != ERR_OK || cb->lg->dead) {
+        finish(cb, e != ERR_OK ? e : ERR_NO_TOPIC);
         return;
     }
     if (rq->did < rq->len) {

@@ -88,6 +88,9 @@ static void remove_directory(struct plog *lg) {
     disk_submit(st->disk, &pd->rq);
 }
 
+/* What a log that is gone obeys until its last request came home: its own settings, like its name, are the broker's. */
+static const struct log_conf gone_conf = {.segment_bytes = INT64_MAX, .segment_age = INT64_MAX, .index_interval_bytes = 4096, .index_bytes_max = INT32_MAX};
+
 void plog_delete(struct plog *lg) {
     struct store *st = lg->st;
     off64 from = plog_bound(lg);
@@ -109,5 +112,7 @@ void plog_delete(struct plog *lg) {
     const char *copy = mem_strdup(MEM_LOG, lg->id.topic);      /* the broker's string may go now */
     lg->topic_owned = copy != NULL;
     lg->id.topic = copy ? copy : "?";
+    lg->conf = &gone_conf;
+    lg->u = NULL;
     plog_put(lg);
 }
