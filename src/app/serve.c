@@ -138,6 +138,12 @@ static bool serve_data_dir(const char *dir) {
     return true;
 }
 
+/* Open segments take at most an eighth of the descriptors that the process may have: connections, rolls and directories need theirs (T57). */
+static void serve_files(struct node_conf *c, uint64_t limit) {
+    uint64_t most = limit / 8 > 16 ? limit / 8 : 16;
+    c->files_max = c->files_max < most ? c->files_max : (uint32_t)most;
+}
+
 static uint32_t serve_shards(const struct conf *c) {
     int64_t n = conf_int(c, "shards");
     uint32_t want = n > 0 ? (uint32_t)n : port_uv_cpus();
@@ -224,7 +230,7 @@ int serve_run(const struct serve_opts *o) {
     s.shards = serve_shards(o->conf);
     s.conf.admit_bytes /= s.shards;
     s.conf.tail_bytes_max /= s.shards;
-    (void)port_uv_fd_limit();
+    serve_files(&s.conf, port_uv_fd_limit());
     signal(SIGPIPE, SIG_IGN);
     e = serve_ports(&s);
     e = e == ERR_OK ? serve_boot(&s) : e;
