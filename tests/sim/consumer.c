@@ -141,6 +141,15 @@ static void part_fetched(struct consumer *c, struct place *pl, const struct k_fe
         tick_soon(c);
         return;
     }
+    if (m->diverging_epoch.epoch >= 0) {           /* S7.14 */
+        if (!history_is_weak(&c->s->hist, pl->topic)) {
+            world_fail(c->s->w, "S7.14: %s-%u was read up to %lld in epoch %d; told: diverges, epoch %d ends at %lld",
+                       c->s->plan.topics[pl->topic].name, pl->part, (long long)pl->at, pl->epoch, m->diverging_epoch.epoch,
+                       (long long)m->diverging_epoch.end_offset);
+        }
+        go_to(pl, m->diverging_epoch.end_offset < pl->at ? m->diverging_epoch.end_offset : 0);
+        return;
+    }
     struct history_where at = where(c, pl);
     off64 start = m->log_start_offset < 0 ? pl->marks.start : m->log_start_offset;     /* older versions do not tell */
     history_marks_seen(&c->s->hist, &pl->marks, &at, m->high_watermark, start);
@@ -186,6 +195,7 @@ static void fetch(struct consumer *c) {
     m.session_epoch = -1;
     m.topics = topics;
     m.topics_n = 0;
+    bool by_epoch = prng_chance(&c->s->rng, 1, 2); /* version 12 and later say it */
     for (uint32_t t = 0; t < c->s->plan.topics_n; t++) {
         struct k_fetch_req_topic *tp = &topics[m.topics_n];
         k_fetch_req_topic_init(tp);
@@ -199,6 +209,7 @@ static void fetch(struct consumer *c) {
                 k_fetch_req_topic_part_init(pt);
                 pt->partition = (int32_t)c->places[i].part;
                 pt->current_leader_epoch = -1;
+                pt->last_fetched_epoch = by_epoch ? c->places[i].epoch : -1;
                 pt->fetch_offset = c->places[i].at;
                 pt->partition_max_bytes = some_limit(c);
             }
