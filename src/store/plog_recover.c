@@ -514,7 +514,7 @@ static err recover_unclean(struct plog *lg, struct plog_recovery *ret) {
         }
         return e;
     }
-    lg->dir_made = true;
+    lg->dir_made = e == ERR_OK;    /* else a deletion of this topic must leave it alone: the next start knows more */
     lg->fresh = false;
     e = e == ERR_OK ? recover_listed(lg, dir, en, n, ret) : e;
     disk_entries_free(en, n);
