@@ -70,6 +70,7 @@ START_TEST(T63_a_fetch_of_100000_partitions_waits_in_little_memory_and_answers_b
     }
     ck_assert_int_eq(take(c)->partitions_n, MANY);
     say_forget(c);
+    rig_run(&r, 1000);                             /* all of it is stable */
     m.wait = 0;
     size_t most = 0, before = rig_live(&r);
     say_send(c, K_FETCH, 12, fetch_many(c, &m));
