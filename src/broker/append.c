@@ -7,7 +7,6 @@
 #include "broker/append.h"
 
 #include "base/mark.h"
-#include "base/must.h"
 #include "inside.h"
 
 static void append_leave(struct append_ask *a, err e) {

@@ -14,7 +14,6 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/must.h"
 #include "inside.h"
 #include "store/metalog.h"
 

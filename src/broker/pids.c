@@ -3,7 +3,6 @@
  * Runs on: the shard. */
 #include "broker/pids.h"
 
-#include "base/must.h"
 #include "broker/topics.h"
 #include "inside.h"
 

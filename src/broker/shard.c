@@ -10,7 +10,6 @@
 
 #include "base/crc.h"
 #include "base/limits.h"
-#include "base/must.h"
 #include "inside.h"
 #include "store/store.h"
 

@@ -6,7 +6,6 @@
 #include "broker/topics.h"
 
 #include "base/log.h"
-#include "base/must.h"
 #include "inside.h"
 
 static void topics_run(struct ask *ask) {

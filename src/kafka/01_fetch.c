@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "api.h"
-#include "base/limits.h"
-#include "base/mark.h"
 #include "broker/read.h"
 #include "seen.h"
 #include "wire/batch.h"

@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "base/mark.h"
 #include "base/mem.h"
-#include "base/must.h"
 
 #define CONN_STALL_MS 30000
 #define CONN_HEAD_MS 10000
@@ -267,7 +266,7 @@ static void conn_resume(struct conn *cn) {
     if (cn->aside != NULL && conn_has_room(cn)) {
         struct chunk *c = cn->aside;
         cn->aside = NULL;
-        conn_cut(cn, c->data + cn->aside_at, cn->aside_n - cn->aside_at);
+        conn_cut(cn, c->data, cn->aside_n);
         chunk_unref(c);
     }
     if (cn->paused && cn->aside == NULL && conn_has_room(cn)) {
@@ -411,7 +410,6 @@ static void conn_set_aside(struct conn *cn, const uint8_t *p, size_t n) {
     }
     memcpy(cn->aside->data, p, n);
     cn->aside_n = n;
-    cn->aside_at = 0;
 }
 
 static void conn_cut(struct conn *cn, const uint8_t *p, size_t n) {
@@ -583,7 +581,7 @@ void conn_open(struct conn_set *set, const struct node_listener *l, struct net_a
 
 /* ---- the set ---- */
 
-void conn_set_init(struct conn_set *set, struct shard *sh) {
+bool conn_set_init(struct conn_set *set, struct shard *sh) {
     set->sh = sh;
     set->draining = false;
     set->free_rqs_n = set->free_outs_n = 0;
@@ -591,7 +589,7 @@ void conn_set_init(struct conn_set *set, struct shard *sh) {
     list_init(&set->free_rqs);
     list_init(&set->free_outs);
     set->scratch = mem_alloc(MEM_CONN, CONN_SCRATCH_BYTES);
-    must(set->scratch != NULL);
+    return set->scratch != NULL;
 }
 
 void conn_set_done(struct conn_set *set) {

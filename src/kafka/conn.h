@@ -46,7 +46,7 @@ struct conn {
     struct chunk *frame;                           /* being filled */
     size_t frame_n, frame_got;
     struct chunk *aside;                           /* bytes read beyond what admission or order lets in */
-    size_t aside_n, aside_at;
+    size_t aside_n;
     uint32_t fetches;                              /* rotates partition order (S7.21) */
     enum conn_close closing;
     bool paused;                                   /* room() said 0; read_more is owed */
@@ -56,9 +56,9 @@ struct conn {
 
 /* On the connection's shard. Takes `a`. */
 void conn_open(struct conn_set *set, const struct node_listener *l, struct net_accepted *a);
-void conn_set_init(struct conn_set *set, struct shard *sh);
+bool conn_set_init(struct conn_set *set, struct shard *sh);         /* false without memory; conn_set_done is due all the same */
 void conn_set_done(struct conn_set *set);
-/* Stop reading everywhere; node_door_idle once the last is closed. */
+/* Stop reading everywhere, hurry what is parked; node_door_idle once the last is closed. */
 void conn_set_drain(struct conn_set *set);
 /* A request of cn is done (or may start): step 5 looks at it. */
 void conn_changed(struct conn *cn);

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/must.h"
 #include "conn.h"
 
 struct door_listener {
@@ -109,11 +108,11 @@ static err door_start(struct node *n, void *u, char *ret_why, size_t cap) {
         return ERR_NOMEM;
     }
     d->node = n;
+    err e = ERR_OK;
     for (uint32_t i = 0; i < n->shards_n; i++) {
-        conn_set_init(&d->sets[i], n->shards[i]);
+        e = conn_set_init(&d->sets[i], n->shards[i]) ? e : ERR_NOMEM;
         n->shards[i]->door = &d->sets[i];
     }
-    err e = ERR_OK;
     for (size_t i = 0; i < n->conf.listeners_n && e == ERR_OK; i++) {
         e = door_listen(d, &n->conf.listeners[i], ret_why, cap);
     }
