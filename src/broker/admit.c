@@ -23,6 +23,8 @@ bool admit_is_small(size_t bytes) { return bytes <= LIMIT_FRAME_SMALL_BYTES; }
 
 bool admit_is_tight(const struct admit *a) { return !list_empty(&a->big.waiting); }
 
+bool admit_is_tight_for(const struct admit *a, size_t bytes) { return !list_empty(admit_is_small(bytes) ? &a->small.waiting : &a->big.waiting); }
+
 bool admit_is_short(const struct admit *a) { return admit_is_tight(a) || !list_empty(&a->small.waiting); }
 
 bool admit_waits_for_replies(const struct admit *a) { return !list_empty(&a->replies.waiting); }

@@ -174,6 +174,7 @@ static void conn_out_free(struct conn_out *o) {
     list_remove(&o->link);
     chain_done(&o->chain);
     while (!list_empty(&o->rqs)) {
+        o->cn->unsent_n--;
         rq_free(list_entry(o->rqs.next, struct rq, link));
     }
     arena_done(&o->arena);
@@ -243,6 +244,7 @@ static void conn_reply(struct conn *cn) {
         }
         conn_encode(o, rq);
         list_push_back(&o->rqs, &rq->link);
+        cn->unsent_n++;
     }
     if (o == NULL) {
         return;
@@ -258,7 +260,7 @@ static void conn_reply(struct conn *cn) {
 }
 
 static bool conn_has_room(const struct conn *cn) {
-    return cn->closing == CONN_OPEN && !cn->waiting_admit && cn->rqs_n < LIMIT_CONN_INFLIGHT &&
+    return cn->closing == CONN_OPEN && !cn->waiting_admit && cn->rqs_n < LIMIT_CONN_INFLIGHT && cn->unsent_n < LIMIT_CONN_UNSENT &&
            cn->set->sh->port->net->unsent(cn->net) < LIMIT_CONN_OUT_BYTES;
 }
 
@@ -490,7 +492,7 @@ static bool conn_is_slow(const struct conn *cn, ms now) {
     if (cn->frame == NULL) {
         return took >= CONN_HEAD_MS;
     }
-    bool tight = admit_is_tight(&cn->set->sh->admit) && !admit_is_small(cn->frame_n + CONN_RQ_OVERHEAD);
+    bool tight = admit_is_tight_for(&cn->set->sh->admit, cn->frame_n + CONN_RQ_OVERHEAD);
     ms least = tight ? CONN_TIGHT_BYTES_PER_MS : CONN_BODY_BYTES_PER_MS;
     return took >= (tight ? CONN_TIGHT_MS : CONN_STALL_MS) && (ms)cn->frame_got < took * least;
 }
@@ -507,7 +509,8 @@ static bool conn_is_stalled(struct conn *cn, ms now) {
     if (did > 0) {
         cn->moved = cn->active = now;
     }
-    return (late && admit_waits_for_replies(&cn->set->sh->admit)) || (taken < cn->queued && now - cn->moved >= CONN_STALL_MS);
+    bool tight = admit_waits_for_replies(&cn->set->sh->admit) || admit_is_short(&cn->set->sh->admit);
+    return (late && tight) || (taken < cn->queued && now - cn->moved >= CONN_STALL_MS);
 }
 
 static void conn_on_time(struct timer *t, ms now) {

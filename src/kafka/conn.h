@@ -33,6 +33,7 @@ struct conn {
     struct list rqs;                               /* in order of arrival: waiting, running, done */
     uint32_t rqs_n;
     struct list outs;                              /* replies on their way, in order */
+    uint32_t unsent_n;                             /* requests in them: what they hold is freed, and their admission given back, when the client took the reply */
     struct shard_flush flush;
     struct timer timer;
     struct admit_wait admit;

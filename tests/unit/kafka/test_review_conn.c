@@ -142,6 +142,79 @@ START_TEST(T56_a_drop_by_drop_reader_goes_when_others_wait_for_memory) {
 }
 END_TEST
 
+/* ---- small requests ---- */
+
+static void ask_without_reading(struct say *s, int n) {
+    world_client_pause(s->c, true);
+    struct k_metadata_req none = {.topics_n = 0};
+    for (int i = 0; i < n; i++) {
+        say_send(s, K_METADATA, 12, &none);
+        say_forget(s);
+    }
+}
+
+/* One client asks 4,000 times and reads nothing: the others' small requests do not wait for it. */
+START_TEST(T61_who_asks_and_never_reads_takes_little_of_what_small_requests_share) {
+    begin(1);
+    rig_start(&r);
+    struct say *greedy[3], *s = say_open(&r);
+    ck_assert_int_eq(say_create(s, "t", 1), 0);
+    for (int i = 0; i < 3; i++) {
+        greedy[i] = say_open(&r);
+        ask_without_reading(greedy[i], 4000);
+    }
+    rig_run(&r, 3000);
+    ck_assert_uint_lt(r.node->shards[0]->admit.small.used, 1 << 20);
+    ms from = rig_now(&r);
+    ck_assert_int_eq(say_describe(s, "t")->error_code, 0);
+    ck_assert_int_lt(rig_now(&r) - from, 100);
+    for (int i = 0; i < 3; i++) {
+        say_close(greedy[i]);
+    }
+    say_close(s);
+    end();
+}
+END_TEST
+
+/* A hundred of them, enough to take all of it, and sixty-six that send a small frame drop by drop: others get their turn soon all the same. */
+START_TEST(T56_small_requests_get_their_turn_under_a_crowd_that_holds_their_memory) {
+    begin(1);
+    rig_start(&r);
+    bool drops = _i == 1;
+    int n = drops ? 66 : 100;
+    struct say *crowd[100], *s = say_open(&r);
+    ck_assert_int_eq(say_create(s, "t", 1), 0);
+    for (int i = 0; i < n; i++) {
+        crowd[i] = say_open(&r);
+        if (drops) {
+            say_bytes(crowd[i], "\0\0\xf8\0\0\3\0\7", 8);       /* the head of a frame of 62 KB */
+        } else {
+            ask_without_reading(crowd[i], 3000);
+        }
+    }
+    rig_run(&r, 1000);
+    say_metadata_send(s, "t");
+    ms from = rig_now(&r);
+    static uint8_t five[5000];
+    while (!say_has(s) && rig_now(&r) - from < 60000) {
+        rig_run(&r, 1000);
+        for (int i = 0; i < n && drops; i++) {
+            if (!crowd[i]->down) {
+                say_bytes(crowd[i], five, rig_now(&r) - from > 9000 ? 1 : 5000);       /* above 4 KB/s at first */
+            }
+        }
+    }
+    printf("RESULT a small request was answered after %ld ms\n", (long)(rig_now(&r) - from));
+    ck_assert_int_lt(rig_now(&r) - from, 12000);
+    ck_assert_int_eq(say_described(s)->error_code, 0);
+    for (int i = 0; i < n; i++) {
+        say_close(crowd[i]);
+    }
+    say_close(s);
+    end();
+}
+END_TEST
+
 /* ---- parked ---- */
 
 /* A fetch parked for 24 days, then nonsense: answered, then closed; it does not wait until then on a connection that is not read. */
@@ -199,6 +272,8 @@ int main(void) {
     tcase_add_test(tc, T56_replies_not_taken_are_noticed_without_another_event);
     tcase_add_test(tc, T56_who_sends_but_never_reads_is_cut_all_the_same);
     tcase_add_test(tc, T56_a_drop_by_drop_reader_goes_when_others_wait_for_memory);
+    tcase_add_test(tc, T61_who_asks_and_never_reads_takes_little_of_what_small_requests_share);
+    tcase_add_loop_test(tc, T56_small_requests_get_their_turn_under_a_crowd_that_holds_their_memory, 0, 2);
     tcase_add_test(tc, S1_6_a_bad_frame_behind_a_parked_fetch_closes_soon);
     tcase_add_test(tc, T61_a_full_pipeline_behind_a_parked_fetch_moves);
     return run_suite("review_conn", tc);

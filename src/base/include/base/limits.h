@@ -4,6 +4,7 @@
 #define LIMIT_FRAME_BYTES (100 << 20)             /* default of socket.request.max.bytes */
 #define LIMIT_FRAME_SMALL_BYTES (64 << 10)        /* frames up to this size are served from the reserve */
 #define LIMIT_CONN_INFLIGHT 64                    /* requests of one connection decoded and not yet answered */
+#define LIMIT_CONN_UNSENT 256                     /* requests of one connection answered, whose replies the client did not take */
 #define LIMIT_CONN_OUT_BYTES (8 << 20)            /* unsent reply bytes above which a connection is not read */
 #define LIMIT_CONNS 100000                        /* default of max.connections */
 #define LIMIT_ARENA_BYTES (16 << 20)              /* decoded request, plus what its frame size allows */

@@ -33,6 +33,7 @@ void admit_give_reply(struct admit *a, size_t bytes);
 bool admit_is_small(size_t bytes);
 /* Somebody waits for large frames' memory: who holds some should hurry. */
 bool admit_is_tight(const struct admit *a);
+bool admit_is_tight_for(const struct admit *a, size_t bytes);      /* the same of the pool that a frame of so many bytes is charged to */
 bool admit_waits_for_replies(const struct admit *a);               /* the same of replies' memory */
 bool admit_is_short(const struct admit *a);                        /* some frame waits, large or small: read little at a time */
 /* Charge as much more of `want` reply bytes as half of what is free holds, so that one reader leaves room for the next; nothing while others wait. Returns the charge. */
