@@ -125,8 +125,8 @@ static size_t iov_bytes(const struct disk_req *rq) {
     return n;
 }
 
-/* At most `most` bytes of the request's, shifted by so much. */
-static size_t write_some(struct diskop_sim *x, size_t most, int64_t shift) {
+/* At most `most` bytes of the request's, from `at` on. */
+static size_t write_into(struct diskop_sim *x, struct fs_inode *ino, size_t most, int64_t at) {
     struct disk_req *rq = x->rq;
     struct iovec stack[16], *iov = rq->iov_n <= 16 ? stack : world_mem_new(rq->iov_n * sizeof *iov);
     size_t n = 0, left = most;
@@ -135,11 +135,37 @@ static size_t write_some(struct diskop_sim *x, size_t most, int64_t shift) {
         iov[n].iov_len = iov[n].iov_len < left ? iov[n].iov_len : left;
         left -= iov[n].iov_len;
     }
-    size_t did = fs_sim_write(rq->file->ino, rq->at + shift, iov, n, space(x));
+    size_t did = fs_sim_write(ino, at, iov, n, space(x));
     if (iov != stack) {
         mem_free(iov);
     }
     return did;
+}
+
+/* Shifted by so much. */
+static size_t write_some(struct diskop_sim *x, size_t most, int64_t shift) {
+    return write_into(x, x->rq->file->ino, most, x->rq->at + shift);
+}
+
+/* The file is opened, and at most `most` bytes of it are written. */
+static err put_some(struct diskop_sim *x, size_t most) {
+    struct fs_inode *ino;
+    err e = find_or_create(x, &ino);
+    if (e == ERR_OK && most > 0) {
+        x->rq->did = write_into(x, ino, most, 0);
+    }
+    return e;
+}
+
+static err op_put(struct diskop_sim *x) {
+    struct disk_req *rq = x->rq;
+    must(rq->flags & DISK_RDWR);
+    rq->did = 0;
+    if (!x->outside && x->n->files_n >= x->n->w->faults.files_max) {
+        return ERR_LIMIT;
+    }
+    err e = put_some(x, iov_bytes(rq));
+    return e != ERR_OK ? e : rq->did == iov_bytes(rq) ? ERR_OK : ERR_NOSPACE;
 }
 
 static err op_write(struct diskop_sim *x) {
@@ -323,6 +349,7 @@ static const struct {
     [DISK_RMTREE] = {op_rmtree, TRACE_DISK_RMTREE},     [DISK_LIST] = {op_list, TRACE_DISK_LIST},
     [DISK_STAT] = {op_stat, TRACE_DISK_STAT},           [DISK_SPACE] = {op_space, TRACE_DISK_SPACE},
     [DISK_FORGET] = {op_forget, TRACE_DISK_FORGET},     [DISK_LOCK] = {op_lock, TRACE_DISK_LOCK},
+    [DISK_PUT] = {op_put, TRACE_DISK_PUT},
 };
 
 static uint32_t iov_crc(const struct disk_req *rq) {
@@ -341,6 +368,8 @@ static struct facts facts_of(const struct disk_req *rq, err e) {
         return (struct facts){rq->at, (int64_t)rq->did, ok ? (int64_t)iov_crc(rq) : -(int64_t)e};
     case DISK_READ:
         return (struct facts){rq->at, (int64_t)rq->did, ok ? (int64_t)crc32c(rq->buf, rq->did) : -(int64_t)e};
+    case DISK_PUT:
+        return (struct facts){rq->flags, (int64_t)rq->did, ok ? (int64_t)iov_crc(rq) : -(int64_t)e};
     case DISK_SYNC:
         return (struct facts){(int64_t)rq->files_n, (int64_t)rq->dirs_n, e};
     case DISK_OPEN:
@@ -388,7 +417,8 @@ static err strike(struct diskop_sim *x) {
         return f->e;
     }
     bool sync = x->rq->op == DISK_SYNC || x->rq->op == DISK_SYNCFS;
-    uint32_t rate = sync ? w->faults.sync_eio : x->rq->op == DISK_WRITE ? w->faults.write_eio
+    bool put = x->rq->op == DISK_PUT;
+    uint32_t rate = sync ? w->faults.sync_eio : put || x->rq->op == DISK_WRITE ? w->faults.write_eio
                     : x->rq->op == DISK_READ ? w->faults.read_eio : 0;
     return world_sim_strikes(w, rate) ? ERR_IO : ERR_OK;
 }
@@ -402,6 +432,11 @@ static void fail(struct diskop_sim *x, err e) {
         size_t n = iov_bytes(rq), got = (size_t)prng_below(rng, n > 0 ? n : 1);
         size_t did = write_some(x, got, 0);
         rq->did = did > 0 && prng_chance(rng, 1, 4) ? (size_t)prng_below(rng, did) : did;
+    } else if (rq->op == DISK_PUT) {
+        size_t n = iov_bytes(rq);
+        if (prng_chance(rng, 1, 2)) {              /* else it could not even be opened */
+            (void)put_some(x, (size_t)prng_below(rng, n > 0 ? n : 1));
+        }
     } else if (rq->op == DISK_SYNC || rq->op == DISK_SYNCFS) {
         snap_sim_fail(x->snap, rng);
         for (size_t i = 0; i < rq->files_n; i++) {
@@ -459,6 +494,9 @@ static void do_whole(struct diskop_sim *x) {
     case DISK_WRITE:
         (void)write_some(x, iov_bytes(rq), 0);
         break;
+    case DISK_PUT:
+        (void)put_some(x, iov_bytes(rq));
+        break;
     case DISK_SYNC:
     case DISK_SYNCFS:
         snap_sim_commit(x->snap);
@@ -484,6 +522,8 @@ bool diskop_sim_half(struct diskop_sim *x) {
         do_whole(x);
     } else if (begun && rq->op == DISK_WRITE) {
         did = write_some(x, (size_t)prng_below(rng, iov_bytes(rq) + 1), 0);
+    } else if (begun && rq->op == DISK_PUT) {
+        (void)put_some(x, (size_t)prng_below(rng, iov_bytes(rq) + 1));
     } else if (begun && rq->op == DISK_RMTREE) {
         rmtree_half(x);
     }

@@ -85,6 +85,15 @@ static const struct step script[] = {
     {.op = DISK_RMTREE, .path = "t.gone"},
     {.op = DISK_RMTREE, .path = "t.gone", .want = ERR_NOT_FOUND},
     {.op = DISK_LIST, .path = ".", .text = ""},
+    {.op = DISK_PUT, .path = "p", .flags = DISK_RDWR | DISK_CREATE | DISK_EXCL, .text = "whole"},
+    {.op = DISK_PUT, .path = "p", .flags = DISK_RDWR | DISK_CREATE | DISK_EXCL, .text = "another", .want = ERR_EXISTS},
+    {.op = DISK_PUT, .path = "none/p", .flags = DISK_RDWR | DISK_CREATE, .text = "lost", .want = ERR_NOT_FOUND},
+    {.op = DISK_LIST, .path = ".", .text = "p:5"},
+    {.op = DISK_PUT, .path = "p", .flags = DISK_RDWR | DISK_CREATE | DISK_TRUNC, .text = "new"},
+    {.op = DISK_OPEN, .path = "p", .flags = DISK_RDONLY, .size = 3},
+    {.op = DISK_READ, .at = 0, .len = 9, .text = "new"},
+    {.op = DISK_CLOSE},
+    {.op = DISK_UNLINK, .path = "p"},
     {.op = DISK_SYNCFS},
     {.op = DISK_SPACE, .size = 1},
     {.op = DISK_LOCK, .path = ".lock"},
@@ -108,7 +117,7 @@ static void make(const struct step *st, struct disk_req *rq) {
     if (st->op == DISK_OPEN) {
         rq->file = NULL;
     }
-    if (st->op == DISK_WRITE) {
+    if (st->op == DISK_WRITE || st->op == DISK_PUT) {
         sc.iov = (struct iovec){.iov_base = (void *)(uintptr_t)st->text, .iov_len = strlen(st->text)};
         rq->iov = &sc.iov;
         rq->iov_n = 1;
@@ -158,6 +167,7 @@ static void check(const struct step *st, struct disk_req *rq) {
         ck_assert_int_eq(memcmp(sc.buf, st->text, rq->did), 0);
         break;
     case DISK_WRITE:
+    case DISK_PUT:
         ck_assert_uint_eq(rq->did, strlen(st->text));
         break;
     case DISK_STAT:

@@ -23,6 +23,8 @@ enum disk_op {
     DISK_OPEN,       /* path, flags -> file, size. Any lane */
     DISK_CLOSE,      /* file (also frees the handle). Any lane */
     DISK_WRITE,      /* file, at, iov[iov_n] -> did (bytes). On error did says how much is surely written */
+    DISK_PUT,        /* path, flags, iov[iov_n] -> did: a small file written whole, from its beginning: opened (flags as DISK_OPEN's), written and
+                      * closed, which costs one way to the lane instead of three. On error the file may be there, with any part of it */
     DISK_READ,       /* file, at, buf, len -> did; did < len at the end of the file */
     DISK_SYNC,       /* files[files_n] fdatasync'd in order, then paths in dirs[dirs_n] fsync'd; first error ends it */
     DISK_SYNCFS,     /* the whole file system of the root */
