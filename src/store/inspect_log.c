@@ -162,6 +162,7 @@ static err walk_window(struct walk *w, size_t want, bool *ret_more) {
             return ERR_OK;
         }
         if (judged != ERR_OK) {
+            *ret_more = false;
             stopped(w, judged == ERR_TORN ? "a batch that the file does not hold whole" : "no batch with the next offset and a right checksum");
             return ERR_OK;
         }

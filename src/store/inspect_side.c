@@ -50,7 +50,7 @@ static void check_offsets(struct inspect *in, const char *path, off64 base, cons
     for (size_t at = 0; at + 8 <= s.n; at += 8) {
         off64 offset = base + be32_get(s.p + at);
         const struct inspect_place *p = place_at(pl, be32_get(s.p + at + 4));
-        if (!p || offset < p->base || offset > p->last) {
+        if (!p || offset != p->last) {
             inspect_bad(in, path, (int64_t)at, "an index entry that names no batch of the segment");
             break;
         }
@@ -61,15 +61,18 @@ static void check_offsets(struct inspect *in, const char *path, off64 base, cons
 static void check_times(struct inspect *in, const char *path, off64 base, const struct inspect_places *pl) {
     span s = read_side(in, path);
     ms before = INT64_MIN;
-    off64 last = pl->n > 0 ? pl->v[pl->n - 1].last : base - 1;
+    size_t next = 0;
     if (s.n % 12 != 0) {
         inspect_bad(in, path, (int64_t)(s.n - s.n % 12), "half a time index entry");
     }
     for (size_t at = 0; at + 12 <= s.n; at += 12) {
         ms ts = (ms)be64_get(s.p + at);
         off64 offset = base + be32_get(s.p + at + 8);
-        if (ts <= before || offset > last) {
-            inspect_bad(in, path, (int64_t)at, "a time index entry out of order or beyond the segment");
+        while (next < pl->n && pl->v[next].last < offset) {
+            next++;
+        }
+        if (ts <= before || next == pl->n || pl->v[next].last != offset || pl->v[next].max_ts != ts) {
+            inspect_bad(in, path, (int64_t)at, "a time index entry out of order, or not of a batch of the segment");
             break;
         }
         before = ts;
