@@ -1,9 +1,11 @@
 /* Making a log's files ready for reading beyond the tail, through the read lane.
  *
- * Happy path: list the directory once per start (closed segments that the mark only counted), open the segment, load its index files whole and check
- * that they are increasing and inside the segment. Loaded indexes share a budget; the least recently used go.
- * Failure modes: an index file that is missing, short or nonsense is built again from its own segment (T10, T11) and waits in memory for the next
- * heavy checkpoint, which writes it whole; a segment that is missing or shorter than known is DAMAGED, said with its name.
+ * Happy path: list the directory once per start (closed segments that the mark only counted), open the segment, load
+ * its index files whole and check that they are increasing and inside the segment. Loaded indexes share a budget;
+ * the least recently used go.
+ * Failure modes: an index file that is missing, short or nonsense is built again from its own segment (T10, T11) and
+ * waits in memory for the next heavy checkpoint, which writes it whole; a segment that is missing or shorter than
+ * known is DAMAGED, said with its name.
  * Runs on: owner shard. */
 #include "cold.h"
 
@@ -29,7 +31,8 @@ bool cold_is_busy(const struct store *st) {
 /* ---- loaded indexes ---- */
 
 static int64_t loaded_bytes(const struct seg *sg) {
-    return (sg->index.loaded ? (int64_t)sg->index.file_n * SEGIDX_OFFSET_BYTES : 0) + (sg->times.loaded ? (int64_t)sg->times.file_n * SEGIDX_TIME_BYTES : 0);
+    return (sg->index.loaded ? (int64_t)sg->index.file_n * SEGIDX_OFFSET_BYTES : 0) +
+           (sg->times.loaded ? (int64_t)sg->times.file_n * SEGIDX_TIME_BYTES : 0);
 }
 
 void cold_unload(struct store *st, struct seg *sg) {
@@ -105,7 +108,8 @@ static void on_listed(struct disk_req *rq) {
     lg->segs_partial = false;
     const struct seg *last = known->link.prev == &lg->segs ? NULL : list_entry(known->link.prev, struct seg, link);
     if (!last || last->before + last->size != known->before || last->ordinal + 1 != known->ordinal) {
-        log_error("seg.damaged", "path='%s' what='segments are missing or have other sizes than the durable mark says'", nd->path);
+        log_error("seg.damaged", "path='%s' what='segments are missing or have other sizes than the durable mark says'",
+                  nd->path);
     }
     step(nd);
 }
@@ -177,7 +181,8 @@ static void on_index_closed(struct disk_req *rq) {
         return;
     }
     bool ok = nd->rq.did == ix->file_n * entry_bytes(nd) &&
-              (nd->loading_times ? segidx_times_ok(nd->buf, ix->file_n, rel_end) : segidx_offsets_ok(nd->buf, ix->file_n, rel_end, (uint64_t)sg->size));
+              (nd->loading_times ? segidx_times_ok(nd->buf, ix->file_n, rel_end)
+                                 : segidx_offsets_ok(nd->buf, ix->file_n, rel_end, (uint64_t)sg->size));
     if (!ok || ix->loaded) {
         mem_free(nd->buf);
         sg->index_bad = sg->index_bad || !ok;

@@ -18,8 +18,9 @@ bool cold_is_busy(const struct store *st);
 /* Forget what was loaded of sg's index files. */
 void cold_unload(struct store *st, struct seg *sg);
 
-/* A reader's need of the segment that holds offset `at`: listed, file open and pinned, and its indexes in memory when asked. The caller fills lg, at,
- * index, times, rebuild, ready, u and keeps the struct; lg stays until ready ran. ready(OK): the caller unpins nd->seg when done. */
+/* A reader's need of the segment that holds offset `at`: listed, file open and pinned, and its indexes in memory
+ * when asked. The caller fills lg, at, index, times, rebuild, ready, u and keeps the struct; lg stays until ready
+ * ran. ready(OK): the caller unpins nd->seg when done. */
 struct cold_need {
     struct plog *lg;
     off64 at;

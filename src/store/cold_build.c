@@ -1,8 +1,10 @@
-/* Building a segment's indexes again (T10, T11), batch by batch with CRC, in pieces through the read lane; only this segment is read.
+/* Building a segment's indexes again (T10, T11), batch by batch with CRC, in pieces through the read lane; only this
+ * segment is read.
  *
- * Happy path: a scratch segment notes each batch exactly as appending did; at the end its entries become the real segment's waiting ones, before those
- * that were added meanwhile. The next heavy checkpoint writes the files whole.
- * Failure modes: a batch that is not what must come there: DAMAGED, said with file and position, and the segment's readers get it.
+ * Happy path: a scratch segment notes each batch exactly as appending did; at the end its entries become the real
+ * segment's waiting ones, before those that were added meanwhile. The next heavy checkpoint writes the files whole.
+ * Failure modes: a batch that is not what must come there: DAMAGED, said with file and position, and the segment's
+ * readers get it.
  * Runs on: owner shard. */
 #include "cold_build.h"
 
@@ -69,7 +71,8 @@ static err install(struct cold_build *cb) {
     }
     cold_unload(cb->lg->st, sg);
     heavy_spoil(cb->lg);
-    if (!prepend(&sg->index, &made->index, SEGIDX_OFFSET_BYTES) || !prepend(&sg->times, &made->times, SEGIDX_TIME_BYTES)) {
+    if (!prepend(&sg->index, &made->index, SEGIDX_OFFSET_BYTES) ||
+        !prepend(&sg->times, &made->times, SEGIDX_TIME_BYTES)) {
         return ERR_NOMEM;
     }
     if (sg->ts_unknown) {
@@ -83,7 +86,8 @@ static err install(struct cold_build *cb) {
     cb->lg->rolled = true;         /* a heavy checkpoint writes them */
     heavy_note(cb->lg);
     mark("cold.rebuilt");
-    log_warn("index.rebuilt", "log='%s-%d' segment=%020lld", cb->lg->id.topic, cb->lg->id.partition, (long long)sg->base);
+    log_warn("index.rebuilt", "log='%s-%d' segment=%020lld", cb->lg->id.topic, cb->lg->id.partition,
+             (long long)sg->base);
     return ERR_OK;
 }
 
@@ -107,7 +111,8 @@ static void on_read(struct disk_req *rq) {
         damaged(cb);
         return;
     }
-    while (cb->at + (int64_t)used < cb->end && (e = scan_batch(span_of(cb->buf + used, rq->did - used), cb->expect, true, &h)) == ERR_OK) {
+    while (cb->at + (int64_t)used < cb->end &&
+           (e = scan_batch(span_of(cb->buf + used, rq->did - used), cb->expect, true, &h)) == ERR_OK) {
         seg_note(cb->scratch, &h, cb->lg->conf->index_interval_bytes);
         cb->expect = batch_last_offset(&h) + 1;
         used += h.bytes;
@@ -139,8 +144,14 @@ static void read_on(struct cold_build *cb, size_t n) {
         cb->cap = n;
     }
     size_t left = (size_t)(cb->end - cb->at);
-    cb->rq = (struct disk_req){.op = DISK_READ, .lane = DISK_LANE_READ, .file = cb->sg->file, .at = cb->at, .buf = cb->buf,
-                               .len = n < left ? n : left, .done = on_read, .u = cb};
+    cb->rq = (struct disk_req){.op = DISK_READ,
+                               .lane = DISK_LANE_READ,
+                               .file = cb->sg->file,
+                               .at = cb->at,
+                               .buf = cb->buf,
+                               .len = n < left ? n : left,
+                               .done = on_read,
+                               .u = cb};
     disk_submit(cb->lg->st->disk, &cb->rq);
 }
 

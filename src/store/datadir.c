@@ -1,11 +1,13 @@
 /* The data directory as a whole: is it ours, is it free, and what did the last run leave.
  *
- * Happy path: take Kafka's .lock, look at the names, read perigee.meta/format and meta.properties, then every perigee.meta/marks.<shard>;
- * of several marks of one partition the one with the highest (generation, sequence) wins, so that `shards` may change between starts. The last
- * run was clean when each marks file of its generation ends with a CLEAN block.
- * A new directory is made in an order that a crash can interrupt anywhere: perigee.meta, then format, then meta.properties.
- * Failure modes: LOCKED; FOREIGN: no perigee.meta but other files, or another node's id; NEWER format; DAMAGED: a file of ours is there and
- * wrong, or missing although others say that it existed. Nothing is deleted or changed on any of these.
+ * Happy path: take Kafka's .lock, look at the names, read perigee.meta/format and meta.properties, then every
+ * perigee.meta/marks.<shard>; of several marks of one partition the one with the highest (generation, sequence)
+ * wins, so that `shards` may change between starts. The last run was clean when each marks file of its generation
+ * ends with a CLEAN block. A new directory is made in an order that a crash can interrupt anywhere: perigee.meta,
+ * then format, then meta.properties.
+ * Failure modes: LOCKED; FOREIGN: no perigee.meta but other files, or another node's id; NEWER format; DAMAGED: a
+ * file of ours is there and wrong, or missing although others say that it existed. Nothing is deleted or changed on
+ * any of these.
  * Runs on: boot and offline tools; afterwards read-only, any shard. */
 #include "store/datadir.h"
 
@@ -46,7 +48,7 @@ struct datadir {
     bool clean;
     uint64_t generation;           /* highest seen */
     bool has_state;                /* a metadata log or marks exist: this is no new directory */
-    bool settled;                  /* nothing that is seen can be lost to a power cut: the last run said so, or this one made it */
+    bool settled; /* nothing that is seen can be lost to a power cut: the last run said so, or this one made it */
     char *why;                     /* during datadir_open */
     size_t why_cap;
 };
@@ -95,10 +97,15 @@ static err check_strangers(struct datadir *dd) {
             continue;
         }
         if (root_entry(dd, PROPERTIES_PATH)) {
-            return say(dd, ERR_FOREIGN, "this is a data directory of Apache Kafka (it has meta.properties and no %s); perigee cannot import one yet. "
-                       "Choose another directory", NAMES_META_DIR);
+            return say(
+                dd, ERR_FOREIGN,
+                "this is a data directory of Apache Kafka (it has meta.properties and no %s); perigee cannot import one yet. "
+                "Choose another directory",
+                NAMES_META_DIR);
         }
-        return say(dd, ERR_FOREIGN, "the directory is not empty and not perigee's (it has '%s' and no %s). Choose another directory", name, NAMES_META_DIR);
+        return say(dd, ERR_FOREIGN,
+                   "the directory is not empty and not perigee's (it has '%s' and no %s). Choose another directory",
+                   name, NAMES_META_DIR);
     }
     return ERR_OK;
 }
@@ -145,15 +152,18 @@ static err check_format(struct datadir *dd) {
         return say(dd, e == ERR_NOT_FOUND ? ERR_DAMAGED : e, "%s: %s", FORMAT_PATH, err_text(e));
     }
     int version = 0, used = 0;
-    bool ok = sscanf((const char *)s.p, FORMAT_TEXT "%9d\n%n", &version, &used) == 1 && (size_t)used == s.n && s.p[s.n - 1] == '\n';
+    bool ok = sscanf((const char *)s.p, FORMAT_TEXT "%9d\n%n", &version, &used) == 1 && (size_t)used == s.n &&
+              s.p[s.n - 1] == '\n';
     free_small(s);
     if (!ok) {
         return say(dd, ERR_DAMAGED, "%s is damaged: it does not say which format this directory has", FORMAT_PATH);
     }
     if (version > DATADIR_FORMAT) {
-        return say(dd, ERR_NEWER, "the directory has format %d, written by a newer perigee; this one knows %d", version, DATADIR_FORMAT);
+        return say(dd, ERR_NEWER, "the directory has format %d, written by a newer perigee; this one knows %d", version,
+                   DATADIR_FORMAT);
     }
-    return version == DATADIR_FORMAT ? ERR_OK : say(dd, ERR_DAMAGED, "%s names an impossible format %d", FORMAT_PATH, version);
+    return version == DATADIR_FORMAT ? ERR_OK
+                                     : say(dd, ERR_DAMAGED, "%s names an impossible format %d", FORMAT_PATH, version);
 }
 
 /* Value of `key` in "key=value" lines; the last line must be complete. */
@@ -188,14 +198,15 @@ static err check_properties(struct datadir *dd, int32_t node_id, uuid fresh) {
         return say(dd, e == ERR_NOT_FOUND ? ERR_DAMAGED : e, "%s: %s", PROPERTIES_PATH, err_text(e));
     }
     char id[64], node[16];
-    bool ok = strlen((const char *)s.p) == s.n && property(s, "cluster.id", id, sizeof id) && property(s, "node.id", node, sizeof node) &&
-              uuid_parse(span_str(id), &dd->cluster_id) == ERR_OK;
+    bool ok = strlen((const char *)s.p) == s.n && property(s, "cluster.id", id, sizeof id) &&
+              property(s, "node.id", node, sizeof node) && uuid_parse(span_str(id), &dd->cluster_id) == ERR_OK;
     free_small(s);
     if (!ok) {
         return say(dd, ERR_DAMAGED, "%s is damaged: cluster.id or node.id is missing or malformed", PROPERTIES_PATH);
     }
     if (strtol(node, NULL, 10) != node_id) {
-        return say(dd, ERR_FOREIGN, "the directory belongs to node %s (meta.properties), this node is %d", node, node_id);
+        return say(dd, ERR_FOREIGN, "the directory belongs to node %s (meta.properties), this node is %d", node,
+                   node_id);
     }
     return ERR_OK;
 }
@@ -371,8 +382,8 @@ static err look_into_meta(struct datadir *dd, int32_t node_id, uuid fresh) {
     }
     for (size_t i = 0; i < names_n; i++) {
         int32_t shard;
-        dd->has_state = dd->has_state || strcmp(names[i].name, "metadata.log") == 0 || strcmp(names[i].name, "metadata.snapshot") == 0 ||
-                        is_marks_name(names[i].name, &shard);
+        dd->has_state = dd->has_state || strcmp(names[i].name, "metadata.log") == 0 ||
+                        strcmp(names[i].name, "metadata.snapshot") == 0 || is_marks_name(names[i].name, &shard);
     }
     e = check_format(dd);
     e = e == ERR_OK ? check_properties(dd, node_id, fresh) : e;
@@ -388,8 +399,10 @@ static err look_into_meta(struct datadir *dd, int32_t node_id, uuid fresh) {
 static err open_it(struct datadir *dd, int32_t node_id, uuid fresh) {
     err e = call_path(dd->disk, DISK_LOCK, ".lock", NULL);
     if (e != ERR_OK) {
-        return e == ERR_LOCKED ? say(dd, e, "it is in use by another process, which holds its .lock: stop that one, or name another directory")
-                               : say(dd, e, "its .lock cannot be taken: %s", err_text(e));
+        return e == ERR_LOCKED
+                   ? say(dd, e,
+                         "it is in use by another process, which holds its .lock: stop that one, or name another directory")
+                   : say(dd, e, "its .lock cannot be taken: %s", err_text(e));
     }
     e = list_root(dd);
     if (e == ERR_OK && !datadir_has_dir(dd, NAMES_META_DIR)) {
@@ -399,7 +412,8 @@ static err open_it(struct datadir *dd, int32_t node_id, uuid fresh) {
     return e == ERR_OK ? look_into_meta(dd, node_id, fresh) : e;
 }
 
-err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd, struct why ret_why) {
+err datadir_open(struct disk *disk, int32_t node_id, uuid fresh_cluster_id, struct datadir **ret_dd,
+                 struct why ret_why) {
     struct datadir *dd = mem_zalloc(MEM_META, sizeof *dd);
     if (!dd) {
         return ERR_NOMEM;
@@ -452,7 +466,8 @@ const struct datadir_mark *datadir_mark_find(const struct datadir *dd, uuid topi
 }
 
 const struct datadir_mark *datadir_mark_next(const struct datadir *dd, const struct datadir_mark *after) {
-    struct map_node *node = after ? &((struct mark_entry *)(uintptr_t)list_entry(after, struct mark_entry, mark))->node : NULL;
+    struct map_node *node = after ? &((struct mark_entry *)(uintptr_t)list_entry(after, struct mark_entry, mark))->node
+                                  : NULL;
     node = map_next(&dd->marks, node);
     return node ? &list_entry(node, struct mark_entry, node)->mark : NULL;
 }
@@ -468,12 +483,14 @@ err datadir_settle(struct datadir *dd) {
     return dd->settled ? ERR_OK : call_path(dd->disk, DISK_SYNCFS, NULL, NULL);
 }
 
-err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_name), void *u, void (*on)(void *u, const char *dir_name)) {
+err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_name), void *u,
+                   void (*on)(void *u, const char *dir_name)) {
     for (size_t i = 0; i < dd->names_n; i++) {
         const struct disk_entry *en = &dd->names[i];
         size_t topic_n;
         int32_t partition;
-        bool partition_like = en->is_dir && (names_split_dir(en->name, &topic_n, &partition) || names_ends_with(en->name, "-stray"));
+        bool partition_like = en->is_dir &&
+                              (names_split_dir(en->name, &topic_n, &partition) || names_ends_with(en->name, "-stray"));
         if (partition_like && !known(u, en->name)) {
             on(u, en->name);
         }
@@ -491,13 +508,15 @@ static bool read_owner(struct datadir *dd, const char *dir, uuid *ret_id) {
     err e = disk_read_all(dd->disk, path, SMALL_FILE_BYTES_MAX, &buf, &n);
     if (e != ERR_OK) {
         if (e != ERR_NOT_FOUND) {
-            log_warn("datadir.unreadable", "path='%s' why='%s' effect='kept, although its topic may be deleted'", path, err_text(e));
+            log_warn("datadir.unreadable", "path='%s' why='%s' effect='kept, although its topic may be deleted'", path,
+                     err_text(e));
         }
         return false;
     }
     const char *at = memmem(buf, n, tag, sizeof tag - 1);
     const char *id = at ? at + sizeof tag - 1 : NULL;
-    bool known = id && (size_t)((const char *)buf + n - id) >= UUID_TEXT_CAP - 1 && uuid_parse(span_of(id, UUID_TEXT_CAP - 1), ret_id) == ERR_OK;
+    bool known = id && (size_t)((const char *)buf + n - id) >= UUID_TEXT_CAP - 1 &&
+                 uuid_parse(span_of(id, UUID_TEXT_CAP - 1), ret_id) == ERR_OK;
     mem_free(buf);
     return known;
 }
@@ -518,7 +537,8 @@ static err bury(struct datadir *dd, struct disk_entry *en, const struct plog_id 
     return ERR_OK;
 }
 
-err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic), bool (*gone)(void *u, span topic, uuid topic_id), void *u) {
+err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic),
+                 bool (*gone)(void *u, span topic, uuid topic_id), void *u) {
     err e = ERR_OK;
     bool any = false;
     for (size_t i = 0; i < dd->names_n && e == ERR_OK; i++) {
@@ -526,7 +546,8 @@ err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic), bool (*
         char topic[NAMES_DIR_CAP];
         struct plog_id id = {.topic = topic};
         size_t n;
-        if (!en->is_dir || !names_split_dir(en->name, &n, &id.partition) || n >= sizeof topic || !named(u, span_of(en->name, n))) {
+        if (!en->is_dir || !names_split_dir(en->name, &n, &id.partition) || n >= sizeof topic ||
+            !named(u, span_of(en->name, n))) {
             continue;
         }
         memcpy(topic, en->name, n);

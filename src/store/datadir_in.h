@@ -1,4 +1,5 @@
-/* What the shards' stores need from the data directory beyond the public face. Read-only after datadir_open: any shard's thread. */
+/* What the shards' stores need from the data directory beyond the public face. Read-only after datadir_open: any
+ * shard's thread. */
 #pragma once
 
 #include "store/datadir.h"

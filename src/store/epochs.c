@@ -1,10 +1,10 @@
 /* Leader epochs of one log.
  *
- * Happy path: one entry, held in place; a crash that raised the epoch adds one (DESIGN 4). Entries are ordered by epoch and by start, both
- * strictly increasing; an entry that a new one contradicts is dropped, as Kafka's cache does (KIP-101).
- * The file: "0", the number of entries, then "epoch start" per line.
- * Failure modes: NOMEM from epochs_reserve only; a malformed file is DAMAGED and its content rebuilt from the log by the caller. At
- * LIMIT_EPOCHS the two oldest become one: a follower or consumer that old re-reads a little more.
+ * Happy path: one entry, held in place; a crash that raised the epoch adds one (DESIGN 4). Entries are ordered by
+ * epoch and by start, both strictly increasing; an entry that a new one contradicts is dropped, as Kafka's cache
+ * does (KIP-101). The file: "0", the number of entries, then "epoch start" per line.
+ * Failure modes: NOMEM from epochs_reserve only; a malformed file is DAMAGED and its content rebuilt from the log by
+ * the caller. At LIMIT_EPOCHS the two oldest become one: a follower or consumer that old re-reads a little more.
  * Runs on: owner shard. */
 #include "epochs.h"
 

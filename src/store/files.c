@@ -1,7 +1,8 @@
 /* Open segment descriptors, least recently used first.
  *
- * Happy path: whoever opens a segment's file says so here; when more than files_max are open, the oldest that nobody pins and whose bytes
- * are synced is closed. A descriptor with unsynced bytes stays: an error of its pages may be told to it alone (RELIABILITY 6, rule 4).
+ * Happy path: whoever opens a segment's file says so here; when more than files_max are open, the oldest that nobody
+ * pins and whose bytes are synced is closed. A descriptor with unsynced bytes stays: an error of its pages may be
+ * told to it alone (RELIABILITY 6, rule 4).
  * Failure modes: more than files_max may be open while that many logs are unsynced; the sync policy brings them down.
  * Runs on: owner shard. */
 #include "files.h"

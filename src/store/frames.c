@@ -1,9 +1,11 @@
-/* A chain of CRC frames: magic, CRC of the rest, then kind, length, generation, sequence, proven end, payload, zeros up to a multiple of 8.
+/* A chain of CRC frames: magic, CRC of the rest, then kind, length, generation, sequence, proven end, payload, zeros
+ * up to a multiple of 8.
  *
  * Happy path: frames follow each other without gaps and their sequence grows by one.
- * Failure modes: the walk stops at the first frame that is not whole. Then it looks behind it, at every multiple of 8: a whole frame
- * whose `proven` lies beyond the bad place says that a sync had covered it: DAMAGED. Otherwise no sync had returned for it: TORN. A crash may keep
- * a later frame of the same unsynced stretch and lose an earlier one; that frame proves nothing beyond the stretch's start.
+ * Failure modes: the walk stops at the first frame that is not whole. Then it looks behind it, at every multiple of
+ * 8: a whole frame whose `proven` lies beyond the bad place says that a sync had covered it: DAMAGED. Otherwise no
+ * sync had returned for it: TORN. A crash may keep a later frame of the same unsynced stretch and lose an earlier
+ * one; that frame proves nothing beyond the stretch's start.
  * Runs on: any; no I/O. */
 #include "frames.h"
 
@@ -56,7 +58,8 @@ static bool is_proven(span file, size_t bad) {
     return false;
 }
 
-err frames_walk(span file, err (*on_frame)(void *u, const struct frames_head *h, span payload), void *u, size_t *ret_good) {
+err frames_walk(span file, err (*on_frame)(void *u, const struct frames_head *h, span payload), void *u,
+                size_t *ret_good) {
     size_t at = 0;
     uint64_t sequence = 0;
     struct frames_head h;

@@ -1,13 +1,17 @@
 /* Heavy checkpoints (DESIGN 4): off the acknowledgement path, batched, at most one batch per checkpoint_age.
  *
- * A log without index entries to write, with one epoch and without producers needs no file for that: its durable mark tells everything.
- * Happy path: a log is due after heavy_bytes, a roll, when it was left alone for half a minute or more, and at a clean stop. The pass captures its state as of `next` (how many index entries,
- * the producer states) into a job, waits until `stable` has reached that offset, then writes on the write lane: each segment's new index
- * entries, "<offset>.snapshot", and leader-epoch-checkpoint.tmp when the epochs changed. One sync serves the batch; then the checkpoint files are
- * renamed and their directories synced; then lg->heavy moves and the durable mark carries it. Old snapshots go: the two newest stay, and those
- * at a segment's base (as Kafka keeps them). A stop with many logs leaves that to a later checkpoint.
- * Failure modes: no space or memory: the job is dropped and the log stays due. A failed sync: this log has no more heavy checkpoints in this
- * run (its side files are rebuilt from the log at need); a failed SYNCFS is fatal. A cut of the log below the captured offset drops the job.
+ * A log without index entries to write, with one epoch and without producers needs no file for that: its durable
+ * mark tells everything.
+ * Happy path: a log is due after heavy_bytes, a roll, when it was left alone for half a minute or more, and at a
+ * clean stop. The pass captures its state as of `next` (how many index entries, the producer states) into a job,
+ * waits until `stable` has reached that offset, then writes on the write lane: each segment's new index entries,
+ * "<offset>.snapshot", and leader-epoch-checkpoint.tmp when the epochs changed. One sync serves the batch; then the
+ * checkpoint files are renamed and their directories synced; then lg->heavy moves and the durable mark carries it.
+ * Old snapshots go: the two newest stay, and those at a segment's base (as Kafka keeps them). A stop with many logs
+ * leaves that to a later checkpoint.
+ * Failure modes: no space or memory: the job is dropped and the log stays due. A failed sync: this log has no more
+ * heavy checkpoints in this run (its side files are rebuilt from the log at need); a failed SYNCFS is fatal. A cut
+ * of the log below the captured offset drops the job.
  * Runs on: owner shard. */
 #include "heavy.h"
 
@@ -25,7 +29,18 @@
 #define AGING_MS 30000
 #define EPOCHS_FILE "leader-epoch-checkpoint"
 
-enum stage { STAGE_WAIT, STAGE_OFFSETS, STAGE_TIMES, STAGE_ADVANCE, STAGE_SNAPSHOT, STAGE_EPOCHS, STAGE_LAST, STAGE_WRITTEN, STAGE_RENAMING, STAGE_RENAMED };
+enum stage {
+    STAGE_WAIT,
+    STAGE_OFFSETS,
+    STAGE_TIMES,
+    STAGE_ADVANCE,
+    STAGE_SNAPSHOT,
+    STAGE_EPOCHS,
+    STAGE_LAST,
+    STAGE_WRITTEN,
+    STAGE_RENAMING,
+    STAGE_RENAMED
+};
 
 struct heavy {
     struct list link;              /* st->heavy.jobs */
@@ -148,7 +163,8 @@ static void job_free(struct heavy *hj) {
     plog_put(lg);
 }
 
-/* The segment that holds the last batch: the active one, unless a refused roll left it empty. The mark must not tell of a later one than its own. */
+/* The segment that holds the last batch: the active one, unless a refused roll left it empty. The mark must not tell
+ * of a later one than its own. */
 static struct seg *last_filled(const struct plog *lg) {
     struct seg *sg = plog_active(lg);
     return sg->size == 0 && sg->link.prev != &lg->segs ? list_entry(sg->link.prev, struct seg, link) : sg;
@@ -181,9 +197,14 @@ static bool capture(struct plog *lg) {
         hj->has_epochs = !hj->epochs.bad;
         lg->epochs_changed = !hj->has_epochs;
     }
-    hj->at = (struct plog_heavy_at){.off = lg->next, .segment = sg->base, .pos = sg->size, .index_n = segidx_count(&sg->index),
-                                    .times_n = segidx_count(&sg->times), .times_last = sg->time_last,
-                                    .max_ts = sg->max_ts, .max_ts_offset = sg->max_ts_offset};
+    hj->at = (struct plog_heavy_at){.off = lg->next,
+                                    .segment = sg->base,
+                                    .pos = sg->size,
+                                    .index_n = segidx_count(&sg->index),
+                                    .times_n = segidx_count(&sg->times),
+                                    .times_last = sg->time_last,
+                                    .max_ts = sg->max_ts,
+                                    .max_ts_offset = sg->max_ts_offset};
     lg->rolled = false;
     return true;
 }
@@ -287,7 +308,8 @@ static bool write_index(struct heavy *hj, const struct segidx *ix, uint32_t n, s
         memcpy(hj->entries, ix->pend, n * entry_bytes);
     }
     names_segment(&hj->lg->id, hj->seg->base, suffix, hj->path);
-    write_file(hj, ix->file_n == 0 ? DISK_TRUNC : 0, (int64_t)ix->file_n * (int64_t)entry_bytes, hj->entries, n * entry_bytes);
+    write_file(hj, ix->file_n == 0 ? DISK_TRUNC : 0, (int64_t)ix->file_n * (int64_t)entry_bytes, hj->entries,
+               n * entry_bytes);
     return true;
 }
 
@@ -421,7 +443,8 @@ static void tidy(struct heavy *hj) {
     if (hj->files_n > 0) {
         hj->rq = (struct disk_req){.file = hj->files[--hj->files_n]};
         submit(hj, DISK_CLOSE, on_tidied);
-    } else if (!hj->failed && !hj->lg->dead && hj->snapshot.n > 0 && !hj->listed && st->heavy.batch_n <= HEAVY_BATCH_MAX) {
+    } else if (!hj->failed && !hj->lg->dead && hj->snapshot.n > 0 && !hj->listed &&
+               st->heavy.batch_n <= HEAVY_BATCH_MAX) {
         hj->listed = true;
         names_dir(&hj->lg->id, hj->path);
         submit(hj, DISK_LIST, on_tidied);
@@ -540,8 +563,13 @@ static void sync_batch(struct store *st, bool names_only) {
         hs->dirs[dirs++] = hj->path2;
     }
     hs->phase = names_only ? HEAVY_SYNCING_NAMES : HEAVY_SYNCING;
-    hs->sync = (struct sync_other){.rq = {.op = fs ? DISK_SYNCFS : DISK_SYNC, .files = hs->files, .files_n = fs ? 0 : files, .dirs = hs->dirs,
-                                          .dirs_n = fs ? 0 : dirs}, .done = on_batch_synced, .u = st};
+    hs->sync = (struct sync_other){.rq = {.op = fs ? DISK_SYNCFS : DISK_SYNC,
+                                          .files = hs->files,
+                                          .files_n = fs ? 0 : files,
+                                          .dirs = hs->dirs,
+                                          .dirs_n = fs ? 0 : dirs},
+                                   .done = on_batch_synced,
+                                   .u = st};
     sync_other_submit(st, &hs->sync);
     sync_pass(st, store_now(st));
 }

@@ -1,4 +1,5 @@
-/* Heavy checkpoints: index entries, producer snapshot and leader epochs of a log go to disk, so that recovery need not start before them. */
+/* Heavy checkpoints: index entries, producer snapshot and leader epochs of a log go to disk, so that recovery need
+ * not start before them. */
 #pragma once
 
 #include "base/list.h"
@@ -15,7 +16,7 @@ enum heavy_phase { HEAVY_IDLE, HEAVY_WRITING, HEAVY_SYNCING, HEAVY_RENAMING, HEA
 
 struct heavies {
     struct list due;               /* logs that want one */
-    struct list aging;             /* logs with bytes since the last one; those that were left alone for a while get one, too */
+    struct list aging; /* logs with bytes since the last one; those that were left alone for a while get one, too */
     ms aging_next;                 /* when to look at them again */
     struct list jobs;              /* of the batch under way */
     uint32_t jobs_n, batch_n;      /* now; when the batch began */

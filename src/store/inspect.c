@@ -1,8 +1,10 @@
 /* The offline look at a data or partition directory: `perigee log dump|verify`.
  *
- * Happy path: read the durable marks (when there are any), walk each partition's segments, print or judge. Nothing is opened for writing and no lock is taken, so a live broker is not
- * disturbed; what it has not written yet is simply not there.
- * Failure modes: below the mark a bad batch, a gap or a missing file is damage (counted, named with file and position); above it, it is a torn tail, which the next start cuts.
+ * Happy path: read the durable marks (when there are any), walk each partition's segments, print or judge. Nothing
+ * is opened for writing and no lock is taken, so a live broker is not disturbed; what it has not written yet is
+ * simply not there.
+ * Failure modes: below the mark a bad batch, a gap or a missing file is damage (counted, named with file and
+ * position); above it, it is a torn tail, which the next start cuts.
  * Runs on: an offline tool's thread. */
 #include "store/inspect.h"
 
@@ -38,7 +40,8 @@ static struct inspect_mark *mark_at(struct inspect *in, uuid id, int32_t partiti
 static err take_mark(struct inspect *in, const struct inspect_mark *m) {
     struct inspect_mark *known = mark_at(in, m->mark.topic_id, m->mark.partition);
     if (known) {
-        bool newer = m->generation != known->generation ? m->generation > known->generation : m->sequence >= known->sequence;
+        bool newer = m->generation != known->generation ? m->generation > known->generation
+                                                        : m->sequence >= known->sequence;
         *known = newer ? *m : *known;
         return ERR_OK;
     }
@@ -191,7 +194,9 @@ err inspect_verify(struct disk *disk, const char *dir, FILE *out) {
     if (e != ERR_OK) {
         return e;
     }
-    fprintf(out, "%s: %" PRIu64 " partitions, %" PRIu64 " batches, %" PRIu64 " records, %" PRIu64 " torn tails, %" PRIu64 " damaged places\n",
+    fprintf(out,
+            "%s: %" PRIu64 " partitions, %" PRIu64 " batches, %" PRIu64 " records, %" PRIu64 " torn tails, %" PRIu64
+            " damaged places\n",
             in.bad ? "damaged" : "sound", in.partitions, in.batches, in.records, in.torn, in.bad);
     return in.bad ? ERR_DAMAGED : ERR_OK;
 }

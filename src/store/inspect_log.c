@@ -1,7 +1,8 @@
 /* One partition's segments, batch by batch.
  *
- * Happy path: windows of the file are read, each batch must begin where the one before ended, in place and in offset. Failure modes: the first batch that cannot be right ends the walk of that
- * segment: damage below the mark (or when no mark is known and another segment follows), a torn tail above it.
+ * Happy path: windows of the file are read, each batch must begin where the one before ended, in place and in
+ * offset. Failure modes: the first batch that cannot be right ends the walk of that segment: damage below the mark
+ * (or when no mark is known and another segment follows), a torn tail above it.
  * Runs on: an offline tool's thread. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,18 +40,25 @@ static const char *const codecs[] = {"none", "gzip", "snappy", "lz4", "zstd", "?
 static void print_batch(struct walk *w, const struct batch_head *h) {
     FILE *out = w->in->out;
     if (w->in->opts->json) {
-        fprintf(out, "{\"file\":\"%s\",\"position\":%" PRId64 ",\"baseOffset\":%" PRId64 ",\"lastOffset\":%" PRId64 ",\"count\":%d,\"bytes\":%zu,", w->path, w->at, h->base_offset,
-                batch_last_offset(h), h->count, h->bytes);
-        fprintf(out, "\"leaderEpoch\":%d,\"producerId\":%" PRId64 ",\"producerEpoch\":%d,\"baseSequence\":%d,\"compression\":\"%s\",\"baseTimestamp\":%" PRId64
-                     ",\"maxTimestamp\":%" PRId64 ",\"transactional\":%s,\"control\":%s,\"crc\":%u}\n",
-                h->leader_epoch, h->producer_id, h->producer_epoch, h->base_sequence, codecs[batch_codec(h)], h->base_ts_ms, h->max_ts_ms,
-                h->attributes & BATCH_ATTR_TRANSACTIONAL ? "true" : "false", h->attributes & BATCH_ATTR_CONTROL ? "true" : "false", h->crc);
+        fprintf(out,
+                "{\"file\":\"%s\",\"position\":%" PRId64 ",\"baseOffset\":%" PRId64 ",\"lastOffset\":%" PRId64
+                ",\"count\":%d,\"bytes\":%zu,",
+                w->path, w->at, h->base_offset, batch_last_offset(h), h->count, h->bytes);
+        fprintf(out,
+                "\"leaderEpoch\":%d,\"producerId\":%" PRId64
+                ",\"producerEpoch\":%d,\"baseSequence\":%d,\"compression\":\"%s\",\"baseTimestamp\":%" PRId64
+                ",\"maxTimestamp\":%" PRId64 ",\"transactional\":%s,\"control\":%s,\"crc\":%u}\n",
+                h->leader_epoch, h->producer_id, h->producer_epoch, h->base_sequence, codecs[batch_codec(h)],
+                h->base_ts_ms, h->max_ts_ms, h->attributes & BATCH_ATTR_TRANSACTIONAL ? "true" : "false",
+                h->attributes & BATCH_ATTR_CONTROL ? "true" : "false", h->crc);
         return;
     }
-    fprintf(out, "%s\tposition=%" PRId64 "\toffsets=%" PRId64 "..%" PRId64 "\tcount=%d\tbytes=%zu\tepoch=%d\tproducer=%" PRId64 "/%d\tsequence=%d\tcompression=%s\tmaxTimestamp=%" PRId64
-                 "\tcrc=%u\n",
-            w->path, w->at, h->base_offset, batch_last_offset(h), h->count, h->bytes, h->leader_epoch, h->producer_id, h->producer_epoch, h->base_sequence,
-            codecs[batch_codec(h)], h->max_ts_ms, h->crc);
+    fprintf(out,
+            "%s\tposition=%" PRId64 "\toffsets=%" PRId64 "..%" PRId64
+            "\tcount=%d\tbytes=%zu\tepoch=%d\tproducer=%" PRId64
+            "/%d\tsequence=%d\tcompression=%s\tmaxTimestamp=%" PRId64 "\tcrc=%u\n",
+            w->path, w->at, h->base_offset, batch_last_offset(h), h->count, h->bytes, h->leader_epoch, h->producer_id,
+            h->producer_epoch, h->base_sequence, codecs[batch_codec(h)], h->max_ts_ms, h->crc);
 }
 
 /* Bytes as a person can read them: printable ASCII as it is, the rest as \xNN. */
@@ -75,13 +83,16 @@ static err print_records(struct walk *w, span batch) {
     err e = record_walk_init(&rw, batch, &a, UNZIP_MAX);
     while (e == ERR_OK && record_walk_next(&rw, &r)) {
         bool json = w->in->opts->json;
-        fprintf(w->in->out, json ? "{\"offset\":%" PRId64 ",\"timestamp\":%" PRId64 : "  offset=%" PRId64 "\ttimestamp=%" PRId64, r.offset, r.ts_ms);
+        fprintf(w->in->out,
+                json ? "{\"offset\":%" PRId64 ",\"timestamp\":%" PRId64 : "  offset=%" PRId64 "\ttimestamp=%" PRId64,
+                r.offset, r.ts_ms);
         print_bytes(w->in->out, "key", r.key, json);
         print_bytes(w->in->out, "value", r.value, json);
         fputs(json ? "}\n" : "\n", w->in->out);
     }
     if (e != ERR_OK || rw.bad) {
-        fprintf(w->in->out, "%s\tposition=%" PRId64 "\trecords unreadable: %s\n", w->path, w->at, err_text(e == ERR_OK ? ERR_CORRUPT : e));
+        fprintf(w->in->out, "%s\tposition=%" PRId64 "\trecords unreadable: %s\n", w->path, w->at,
+                err_text(e == ERR_OK ? ERR_CORRUPT : e));
     }
     arena_done(&a);
     return e == ERR_NOMEM ? e : ERR_OK;
@@ -124,7 +135,9 @@ static void stopped(struct walk *w, const char *what) {
         return;
     }
     w->in->torn++;
-    fprintf(w->in->out, "torn tail %s at %" PRId64 ": %" PRId64 " bytes above the durable mark, cut at the next start\n", w->path, w->at, w->size - w->at);
+    fprintf(w->in->out,
+            "torn tail %s at %" PRId64 ": %" PRId64 " bytes above the durable mark, cut at the next start\n", w->path,
+            w->at, w->size - w->at);
 }
 
 static err room_for(struct walk *w, size_t n) {
@@ -163,7 +176,8 @@ static err walk_window(struct walk *w, size_t want, bool *ret_more) {
         }
         if (judged != ERR_OK) {
             *ret_more = false;
-            stopped(w, judged == ERR_TORN ? "a batch that the file does not hold whole" : "no batch with the next offset and a right checksum");
+            stopped(w, judged == ERR_TORN ? "a batch that the file does not hold whole"
+                                          : "no batch with the next offset and a right checksum");
             return ERR_OK;
         }
         e = take_batch(w, span_of(w->buf + used, h.bytes), &h);
@@ -207,7 +221,8 @@ static err walk_segments(struct walk *w, const struct disk_entry *entries, size_
         return ERR_NOMEM;
     }
     size_t k = 0;
-    for (size_t i = 0; i < n; i++) {               /* without bytes: what a roll left that found no room; others may go on before it */
+    for (size_t i = 0; i < n;
+         i++) { /* without bytes: what a roll left that found no room; others may go on before it */
         k += entries[i].size > 0 && names_is_segment(entries[i].name, ".log", &bases[k]);
     }
     qsort(bases, k, sizeof *bases, by_base);
@@ -220,7 +235,8 @@ static err walk_segments(struct walk *w, const struct disk_entry *entries, size_
     }
     off64 first = k > 0 ? bases[0] : INT64_MAX;
     mem_free(bases);
-    if (e == ERR_OK && w->mark && w->mark->end > w->mark->start && (first > w->mark->start || w->expect < w->mark->end)) {
+    if (e == ERR_OK && w->mark && w->mark->end > w->mark->start &&
+        (first > w->mark->start || w->expect < w->mark->end)) {
         inspect_bad(w->in, w->dir, 0, "the durable mark covers records that are not in any segment");
     }
     return e;

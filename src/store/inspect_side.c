@@ -1,7 +1,9 @@
 /* Side files held against what the segments say.
  *
- * Happy path: every index entry names a batch's place and an offset in it, every time entry an offset of the segment and a growing time, every snapshot has its checksum, the epochs parse.
- * Failure modes: whatever disagrees is damage of that file; the broker rebuilds it from its segment at the next unclean start.
+ * Happy path: every index entry names a batch's place and an offset in it, every time entry an offset of the segment
+ * and a growing time, every snapshot has its checksum, the epochs parse.
+ * Failure modes: whatever disagrees is damage of that file; the broker rebuilds it from its segment at the next
+ * unclean start.
  * Runs on: an offline tool's thread. */
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +92,8 @@ void inspect_indexes(struct inspect *in, const char *dir, off64 base, const stru
 
 static void check_snapshot(struct inspect *in, const char *path) {
     span s = read_side(in, path);
-    if (s.n > 0 && (s.n < SNAPSHOT_BODY_AT || be32_get(s.p + SNAPSHOT_CRC_AT) != crc32c(s.p + SNAPSHOT_BODY_AT, s.n - SNAPSHOT_BODY_AT))) {
+    if (s.n > 0 && (s.n < SNAPSHOT_BODY_AT ||
+                    be32_get(s.p + SNAPSHOT_CRC_AT) != crc32c(s.p + SNAPSHOT_BODY_AT, s.n - SNAPSHOT_BODY_AT))) {
         inspect_bad(in, path, 0, "the producer snapshot's checksum is wrong");
     }
     free_side(s);

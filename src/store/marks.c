@@ -1,11 +1,12 @@
 /* The durable marks of one shard: below a log's mark everything survives power loss; recovery judges by it (DESIGN 4).
  *
- * Happy path: when logs became stable, one block with all their new marks is appended to marks.<shard> each checkpoint_bytes or
- * checkpoint_age and synced once: the cost does not grow with the number of partitions. A mark is taken from `stable`, never from `written`
- * (T6). The file is rewritten when it has grown to four times what is alive; each run starts with a rewritten one (temporary file, sync,
- * rename, sync of the directory), so that a crash leaves the old file or the new one.
- * Failure modes: no space: the block is cut off and its logs are moved again later; a mark that lags costs recovery time, nothing else. A failed
- * write or sync of this file covered every mark: fatal.
+ * Happy path: when logs became stable, one block with all their new marks is appended to marks.<shard> each
+ * checkpoint_bytes or checkpoint_age and synced once: the cost does not grow with the number of partitions. A mark
+ * is taken from `stable`, never from `written` (T6). The file is rewritten when it has grown to four times what is
+ * alive; each run starts with a rewritten one (temporary file, sync, rename, sync of the directory), so that a crash
+ * leaves the old file or the new one.
+ * Failure modes: no space: the block is cut off and its logs are moved again later; a mark that lags costs recovery
+ * time, nothing else. A failed write or sync of this file covered every mark: fatal.
  * Runs on: owner shard; marks_begin at boot. */
 #include "marks.h"
 
@@ -68,8 +69,15 @@ void marks_of(const struct plog *lg, struct datadir_mark *ret) {
     }
     const struct plog_at *at = &lg->stable;
     struct epochs_entry ep = epochs_last_before(&lg->epochs, at->off);
-    *ret = (struct datadir_mark){.topic_id = lg->id.topic_id, .partition = lg->id.partition, .leader_epoch = ep.epoch, .epoch_start = ep.start,
-                                 .start = lg->start, .end = at->off, .segment = -1, .first_ts = -1, .max_ts = at->max_ts,
+    *ret = (struct datadir_mark){.topic_id = lg->id.topic_id,
+                                 .partition = lg->id.partition,
+                                 .leader_epoch = ep.epoch,
+                                 .epoch_start = ep.start,
+                                 .start = lg->start,
+                                 .end = at->off,
+                                 .segment = -1,
+                                 .first_ts = -1,
+                                 .max_ts = at->max_ts,
                                  .max_ts_offset = at->max_ts_offset};
     if (at->seg) {
         ret->segment = at->seg->base;
@@ -270,7 +278,7 @@ err marks_begin(struct store *st) {
         return ERR_NOMEM;
     }
     e = disk_replace_all(st->disk, mk->path, mk->buf, mk->buf_n);
-    if (e == ERR_NOSPACE) {        /* reading goes on; appends wait until there is room for the OPEN block (marks_pass) */
+    if (e == ERR_NOSPACE) { /* reading goes on; appends wait until there is room for the OPEN block (marks_pass) */
         mark("marks.begin_late");
         st->space_low = true;
         return ERR_AGAIN;
@@ -362,10 +370,13 @@ static void submit(struct store *st, enum disk_op op, void (*done)(struct disk_r
     disk_submit(st->disk, &mk->rq);
 }
 
-static void sync_then(struct store *st, struct disk_file **file, const char **dir, void (*done)(struct sync_other *so, err e)) {
+static void sync_then(struct store *st, struct disk_file **file, const char **dir,
+                      void (*done)(struct sync_other *so, err e)) {
     struct marks *mk = &st->marks;
-    mk->sync = (struct sync_other){.rq = {.op = DISK_SYNC, .files = file, .files_n = file != NULL, .dirs = dir, .dirs_n = dir != NULL},
-                                   .done = done, .u = st};
+    mk->sync = (struct sync_other){
+        .rq = {.op = DISK_SYNC, .files = file, .files_n = file != NULL, .dirs = dir, .dirs_n = dir != NULL},
+        .done = done,
+        .u = st};
     sync_other_submit(st, &mk->sync);
 }
 

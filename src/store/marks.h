@@ -13,7 +13,7 @@ struct marks {
     char path[64], temp[72];
     int64_t end, proven;           /* bytes of the file; of these synced */
     uint64_t sequence;             /* of the next frame */
-    uint64_t sequence_back;        /* of the first frame of the block on its way: where to go back to when it is refused */
+    uint64_t sequence_back; /* of the first frame of the block on its way: where to go back to when it is refused */
     const char *dir;
     int64_t moved_bytes;           /* stable bytes since the last block */
     ms moved_since;                /* when the first log of `moved` moved */
@@ -40,5 +40,6 @@ void marks_note(struct plog *lg, int64_t bytes);
 void marks_gone(struct plog *lg);              /* deleted */
 void marks_pass(struct store *st, ms now);
 ms marks_due(const struct store *st);
-void marks_finish(struct store *st, void (*done)(struct store *st, err e));    /* the CLEAN block; nothing is moved afterwards */
+void marks_finish(struct store *st,
+                  void (*done)(struct store *st, err e)); /* the CLEAN block; nothing is moved afterwards */
 void marks_of(const struct plog *lg, struct datadir_mark *ret);

@@ -1,12 +1,14 @@
 /* The metadata log (D11): every change of topics, settings and the like is a frame here before anybody is told of it.
  *
- * Files in perigee.meta: metadata.log (frames), metadata.snapshot (frames, replaces what the log held up to its sequence), metadata.mark (two slots
- * that say how much of the log was synced).
- * Happy path: appends that arrive while a write or sync is in flight are gathered into the next write; one sync serves them all, then their `done` run in
- * order. After a sync the proven end goes into metadata.mark without a sync of its own: it may lag, never lead. A snapshot is written beside, synced and
- * renamed; then an empty log with a new generation takes the old one's place the same way; frames at or below the snapshot's sequence are skipped.
- * Failure modes: a torn tail is what no sync had returned for: cut and said. Anything else wrong (a bad frame that is proven, a log shorter than the
- * mark, a missing file) is DAMAGED and touches nothing (T12). No space: the write is cut off and its appends are refused, and with them those that came behind. A failed write or sync is fatal.
+ * Files in perigee.meta: metadata.log (frames), metadata.snapshot (frames, replaces what the log held up to its
+ * sequence), metadata.mark (two slots that say how much of the log was synced).
+ * Happy path: appends that arrive while a write or sync is in flight are gathered into the next write; one sync
+ * serves them all, then their `done` run in order. After a sync the proven end goes into metadata.mark without a
+ * sync of its own: it may lag, never lead. A snapshot is written beside, synced and renamed; then an empty log with
+ * a new generation takes the old one's place the same way; frames at or below the snapshot's sequence are skipped.
+ * Failure modes: a torn tail is what no sync had returned for: cut and said. Anything else wrong (a bad frame that
+ * is proven, a log shorter than the mark, a missing file) is DAMAGED and touches nothing (T12). No space: the write
+ * is cut off and its appends are refused, and with them those that came behind. A failed write or sync is fatal.
  * Runs on: shard 0's thread; metalog_open at boot. */
 #include "store/metalog.h"
 
@@ -111,7 +113,7 @@ static err on_log_frame(void *u, const struct frames_head *h, span payload) {
     if (!op->begun) {
         op->begun = true;
         ml->generation = h->generation;
-        if (h->kind != KIND_BEGIN || h->sequence > op->skip_to) {      /* records between snapshot and log are missing */
+        if (h->kind != KIND_BEGIN || h->sequence > op->skip_to) { /* records between snapshot and log are missing */
             return ERR_DAMAGED;
         }
         return ERR_OK;
@@ -157,7 +159,8 @@ static err read_mark(struct metalog *ml, uint64_t *ret_proven) {
     }
     for (size_t at = 0; at + SLOT_USED <= n && at < 2 * SLOT_BYTES; at += SLOT_BYTES) {
         const uint8_t *p = (const uint8_t *)buf + at;
-        if (be32_get(p) == crc32c(p + 4, SLOT_USED - 4) && be32_get(p + 4) == SLOT_MAGIC && be64_get(p + 8) == ml->generation) {
+        if (be32_get(p) == crc32c(p + 4, SLOT_USED - 4) && be32_get(p + 4) == SLOT_MAGIC &&
+            be64_get(p + 8) == ml->generation) {
             proven = be64_get(p + 16) > proven ? be64_get(p + 16) : proven;
         }
     }
@@ -180,7 +183,8 @@ static err read_log(struct opening *op) {
     size_t n, good = 0;
     err e = call_read_all(ml->disk, LOG_PATH, FILE_BYTES_MAX, &buf, &n);
     if (e != ERR_OK) {
-        return say(op, e == ERR_NOT_FOUND ? ERR_DAMAGED : e, "%s: %s", LOG_PATH, e == ERR_NOT_FOUND ? "missing" : err_text(e));
+        return say(op, e == ERR_NOT_FOUND ? ERR_DAMAGED : e, "%s: %s", LOG_PATH,
+                   e == ERR_NOT_FOUND ? "missing" : err_text(e));
     }
     e = frames_walk(span_of(buf, n), on_log_frame, op, &good);
     mem_free(buf);
@@ -203,7 +207,8 @@ static err read_log(struct opening *op) {
     if (good < n && (e = cut_tail(op, good, n)) != ERR_OK) {
         return e;
     }
-    e = call_sync(ml->disk, ml->log, ml->dir);     /* what was replayed, and its name, must be durable before it is served (T5) */
+    e = call_sync(ml->disk, ml->log,
+                  ml->dir); /* what was replayed, and its name, must be durable before it is served (T5) */
     return e == ERR_OK ? e : say(op, e, "%s: %s", LOG_PATH, err_text(e));
 }
 
@@ -239,7 +244,8 @@ static err create_log(struct opening *op) {
         return say(op, e, "cannot list %s: %s", NAMES_META_DIR, err_text(e));
     }
     if (marks) {
-        return say(op, ERR_DAMAGED, "%s is missing, but the directory has durable marks: restore it, nothing was changed", LOG_PATH);
+        return say(op, ERR_DAMAGED,
+                   "%s is missing, but the directory has durable marks: restore it, nothing was changed", LOG_PATH);
     }
     ml->generation = 1;
     size_t n = begin_frame(frame, 1, 0);
@@ -265,7 +271,8 @@ static err open_files(struct opening *op) {
     return e;
 }
 
-err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void *u, struct metalog **ret_ml, struct why ret_why) {
+err metalog_open(struct disk *disk, err (*on_record)(void *u, span record), void *u, struct metalog **ret_ml,
+                 struct why ret_why) {
     struct metalog *ml = mem_zalloc(MEM_META, sizeof *ml);
     if (!ml) {
         return ERR_NOMEM;
@@ -360,8 +367,14 @@ static void write_slot(struct metalog *ml) {
     be64_put(ml->slot + 16, (uint64_t)ml->proven);
     be32_put(ml->slot, crc32c(ml->slot + 4, SLOT_USED - 4));
     ml->slot_iov = (struct iovec){.iov_base = ml->slot, .iov_len = sizeof ml->slot};
-    ml->slot_rq = (struct disk_req){.op = DISK_WRITE, .lane = DISK_LANE_WRITE, .file = ml->mark, .at = (int64_t)ml->slot_next * SLOT_BYTES,
-                                    .iov = &ml->slot_iov, .iov_n = 1, .done = on_slot_written, .u = ml};
+    ml->slot_rq = (struct disk_req){.op = DISK_WRITE,
+                                    .lane = DISK_LANE_WRITE,
+                                    .file = ml->mark,
+                                    .at = (int64_t)ml->slot_next * SLOT_BYTES,
+                                    .iov = &ml->slot_iov,
+                                    .iov_n = 1,
+                                    .done = on_slot_written,
+                                    .u = ml};
     ml->slot_next = 1 - ml->slot_next;
     ml->slot_busy = true;
     disk_submit(ml->disk, &ml->slot_rq);
@@ -378,7 +391,8 @@ static void on_synced(struct disk_req *rq) {
     complete(ml, ERR_OK);
 }
 
-static void sync_file(struct metalog *ml, struct disk_file **file, const char **dir, void (*done)(struct disk_req *rq)) {
+static void sync_file(struct metalog *ml, struct disk_file **file, const char **dir,
+                      void (*done)(struct disk_req *rq)) {
     ml->rq = (struct disk_req){.files = file, .files_n = file != NULL, .dirs = dir, .dirs_n = dir != NULL};
     submit(ml, DISK_LANE_SYNC, DISK_SYNC, done);
 }
@@ -429,7 +443,10 @@ static bool build(struct metalog *ml) {
     ml->buf_n = 0;
     list_each(it, &ml->waiting) {
         const struct metalog_append *a = list_entry(it, struct metalog_append, link);
-        struct frames_head h = {.kind = KIND_RECORDS, .bytes = (uint32_t)a->records.n, .generation = ml->generation, .sequence = ++ml->sequence,
+        struct frames_head h = {.kind = KIND_RECORDS,
+                                .bytes = (uint32_t)a->records.n,
+                                .generation = ml->generation,
+                                .sequence = ++ml->sequence,
                                 .proven = (uint64_t)ml->proven};
         memcpy(ml->buf + ml->buf_n + FRAMES_HEAD_BYTES, a->records.p, a->records.n);
         frames_seal(ml->buf + ml->buf_n, &h);
@@ -624,7 +641,8 @@ static bool build_snapshot(struct metalog *ml) {
     if (!buf_room(ml, first + frames_size(8))) {
         return false;
     }
-    struct frames_head h = {.kind = KIND_SNAPSHOT, .bytes = (uint32_t)ml->snap_n, .generation = ml->generation, .sequence = 1};
+    struct frames_head h = {
+        .kind = KIND_SNAPSHOT, .bytes = (uint32_t)ml->snap_n, .generation = ml->generation, .sequence = 1};
     memcpy(ml->buf + FRAMES_HEAD_BYTES, ml->snap, ml->snap_n);
     frames_seal(ml->buf, &h);
     be64_put(ml->buf + first + FRAMES_HEAD_BYTES, ml->sequence);

@@ -1,7 +1,8 @@
 /* Names of files and directories, as Kafka spells them (D2).
  *
- * A partition lives in "<topic>-<partition>", a segment's files are named after its base offset in twenty digits. A directory on its way
- * out is renamed to "<topic>-<partition>.<32 hex digits>-delete"; a long topic is cut there, for the name has at most 255 bytes.
+ * A partition lives in "<topic>-<partition>", a segment's files are named after its base offset in twenty digits. A
+ * directory on its way out is renamed to "<topic>-<partition>.<32 hex digits>-delete"; a long topic is cut there,
+ * for the name has at most 255 bytes.
  * Failure modes: none; buffers have room for the longest legal topic.
  * Runs on: any. */
 #include "names.h"

@@ -1,9 +1,10 @@
 /* One partition's log: its life, its three ends, appending.
  *
- * Happy path: plog_open costs no I/O and one small struct; plog_reserve makes sure that plog_append cannot fail: room for a piece of the
- * tail, a segment to roll to, an epoch. plog_append decides the roll (S18.2), queues the batch and moves `next`; write.c moves `written`,
- * sync.c `stable`.
- * Failure modes: a refused write takes back what was queued and the log goes on; a failed write or sync fences it until the next start.
+ * Happy path: plog_open costs no I/O and one small struct; plog_reserve makes sure that plog_append cannot fail:
+ * room for a piece of the tail, a segment to roll to, an epoch. plog_append decides the roll (S18.2), queues the
+ * batch and moves `next`; write.c moves `written`, sync.c `stable`.
+ * Failure modes: a refused write takes back what was queued and the log goes on; a failed write or sync fences it
+ * until the next start.
  * Runs on: owner shard. */
 #include "store/plog.h"
 
@@ -64,11 +65,17 @@ static err take_mark(struct plog *lg, const struct datadir_mark *m) {
     lg->mark = m;
     lg->start = m->start;
     lg->next = m->end;
-    lg->stable = (struct plog_at){.off = m->end, .seg = sg, .pos = m->position, .max_ts = m->max_ts, .max_ts_offset = m->max_ts_offset};
+    lg->stable = (struct plog_at){
+        .off = m->end, .seg = sg, .pos = m->position, .max_ts = m->max_ts, .max_ts_offset = m->max_ts_offset};
     lg->written = lg->stable;
-    lg->heavy = (struct plog_heavy_at){.off = m->heavy, .segment = m->heavy_segment, .pos = m->heavy_position, .index_n = m->index_entries,
-                                       .times_n = m->timeindex_entries, .times_last = m->timeindex_ts,
-                                       .max_ts = m->heavy_max_ts, .max_ts_offset = m->heavy_max_ts_offset};
+    lg->heavy = (struct plog_heavy_at){.off = m->heavy,
+                                       .segment = m->heavy_segment,
+                                       .pos = m->heavy_position,
+                                       .index_n = m->index_entries,
+                                       .times_n = m->timeindex_entries,
+                                       .times_last = m->timeindex_ts,
+                                       .max_ts = m->heavy_max_ts,
+                                       .max_ts_offset = m->heavy_max_ts_offset};
     lg->heavy_producers = m->has_producers;
     if (m->leader_epoch >= 0) {
         epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);

@@ -1,9 +1,11 @@
 /* Reading what is no longer in memory, through the disk's read lane.
  *
- * Happy path: make the segment ready (cold.c), find where to start (where the last cold read ended, else the index), read up to LIMIT_COLD_BYTES into
- * a chunk, check header, offset chain and CRC of every batch that is handed out, and lend that chunk to the reader.
- * Failure modes: an index entry that does not point at its batch is distrusted once: the index is built again and the read repeated. A batch that
- * is not what must be there is DAMAGED, said with file and position; the log is not fenced by a bad read (T17): other batches are served.
+ * Happy path: make the segment ready (cold.c), find where to start (where the last cold read ended, else the index),
+ * read up to LIMIT_COLD_BYTES into a chunk, check header, offset chain and CRC of every batch that is handed out,
+ * and lend that chunk to the reader.
+ * Failure modes: an index entry that does not point at its batch is distrusted once: the index is built again and
+ * the read repeated. A batch that is not what must be there is DAMAGED, said with file and position; the log is not
+ * fenced by a bad read (T17): other batches are served.
  * Runs on: owner shard. */
 #include "base/limits.h"
 #include "base/log.h"
@@ -18,7 +20,7 @@ struct plog_cold_work {
     struct plog_cold *c;
     struct chunk *chunk;
     int64_t pos, end;              /* where the chunk's bytes lie in the segment; end of the segment's written bytes */
-    off64 expect;                  /* base offset that must stand at pos; -1: an index entry says last offset `entry_last` */
+    off64 expect; /* base offset that must stand at pos; -1: an index entry says last offset `entry_last` */
     off64 entry_last;
     off64 expect_max;              /* where the segment's offsets end */
     bool from_index, rebuilt;
@@ -112,8 +114,9 @@ static err walk_chunk(struct plog_cold_work *w, size_t have, struct walk *wk) {
             if (wk->full && wk->n > 0) {
                 return ERR_OK;
             }
-            if (!batch_crc_ok(span_of(rest.p, h.bytes)) || !epochs_agree(&w->c->lg->epochs, h.base_offset, h.leader_epoch)) {
-                return ERR_CORRUPT;    /* also of a first batch that is not given: its header must be true before it may say so */
+            if (!batch_crc_ok(span_of(rest.p, h.bytes)) ||
+                !epochs_agree(&w->c->lg->epochs, h.base_offset, h.leader_epoch)) {
+                return ERR_CORRUPT; /* also of a first batch that is not given: its header must be true before it may say so */
             }
             if (wk->full) {
                 return ERR_OK;
@@ -131,7 +134,8 @@ static void look(struct plog_cold_work *w, size_t have) {
     struct walk wk = {.next = w->c->want.from};
     if (w->expect < 0) {           /* first batch after an index entry: its last offset is known, its base is its own */
         struct batch_head h;
-        bool ok = have >= BATCH_HEAD_BYTES && batch_peek(span_of(w->chunk->data, have), &h) == ERR_OK && batch_last_offset(&h) == w->entry_last;
+        bool ok = have >= BATCH_HEAD_BYTES && batch_peek(span_of(w->chunk->data, have), &h) == ERR_OK &&
+                  batch_last_offset(&h) == w->entry_last;
         w->expect = ok ? h.base_offset : -1;
     }
     err e = w->expect < 0 ? ERR_CORRUPT : walk_chunk(w, have, &wk);
@@ -175,8 +179,14 @@ static void read_at(struct plog_cold_work *w, int64_t pos, size_t n) {
         return;
     }
     w->pos = pos;
-    w->c->rq = (struct disk_req){.op = DISK_READ, .lane = DISK_LANE_READ, .file = w->need.seg->file, .at = pos, .buf = w->chunk->data, .len = len,
-                                 .done = on_read, .u = w};
+    w->c->rq = (struct disk_req){.op = DISK_READ,
+                                 .lane = DISK_LANE_READ,
+                                 .file = w->need.seg->file,
+                                 .at = pos,
+                                 .buf = w->chunk->data,
+                                 .len = len,
+                                 .done = on_read,
+                                 .u = w};
     disk_submit(st->disk, &w->c->rq);
 }
 
@@ -243,7 +253,8 @@ void plog_cold_read(struct plog *lg, struct plog_cold *c) {
     must(c->want.below <= lg->written.off);        /* what may be read is in the file */
     const struct seg *sg = plog_seg_for(lg, c->want.from);
     w->c = c;
-    w->need = (struct cold_need){.lg = lg, .at = c->want.from, .index = !sg || sg->cold_off != c->want.from, .ready = on_ready, .u = w};
+    w->need = (struct cold_need){
+        .lg = lg, .at = c->want.from, .index = !sg || sg->cold_off != c->want.from, .ready = on_ready, .u = w};
     lg->st->pending++;
     plog_get(lg);
     cold_need_start(&w->need);

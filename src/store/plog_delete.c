@@ -1,10 +1,11 @@
 /* The end of a log: its topic is gone.
  *
- * Happy path: what is queued or waits is failed at once; the directory is renamed to "<topic>-<partition>.<id>-delete" behind the writes in flight, on
- * the same lane; the root directory is synced (one sync for all that were renamed meanwhile), so that no crash brings a half-emptied directory back
- * under its old name; then it is removed off the turn, on the read lane. The struct goes when its last request came home.
- * Failure modes: a rename or sync that fails leaves the directory; the next start finishes the deletion (datadir_bury), as it finishes a removal that a
- * crash interrupts (datadir_sweep).
+ * Happy path: what is queued or waits is failed at once; the directory is renamed to
+ * "<topic>-<partition>.<id>-delete" behind the writes in flight, on the same lane; the root directory is synced (one
+ * sync for all that were renamed meanwhile), so that no crash brings a half-emptied directory back under its old
+ * name; then it is removed off the turn, on the read lane. The struct goes when its last request came home.
+ * Failure modes: a rename or sync that fails leaves the directory; the next start finishes the deletion
+ * (datadir_bury), as it finishes a removal that a crash interrupts (datadir_sweep).
  * Runs on: owner shard. */
 #include "base/log.h"
 #include "base/mem.h"
@@ -68,7 +69,8 @@ void plog_delete_sync(struct store *st) {
     st->names_busy = true;
     list_splice_back(&st->removing, &st->renamed);
     st->root_dir = "";
-    st->names = (struct sync_other){.rq = {.op = DISK_SYNC, .dirs = &st->root_dir, .dirs_n = 1}, .done = on_names_synced, .u = st};
+    st->names = (struct sync_other){
+        .rq = {.op = DISK_SYNC, .dirs = &st->root_dir, .dirs_n = 1}, .done = on_names_synced, .u = st};
     sync_other_submit(st, &st->names);
 }
 
@@ -76,20 +78,23 @@ static void remove_directory(struct plog *lg) {
     struct store *st = lg->st;
     struct plog_delete *pd = mem_zalloc(MEM_LOG, sizeof *pd);
     if (!pd) {
-        log_warn("store.memory", "log='%s-%d' its directory stays until the next start", lg->id.topic, lg->id.partition);
+        log_warn("store.memory", "log='%s-%d' its directory stays until the next start", lg->id.topic,
+                 lg->id.partition);
         return;
     }
     pd->st = st;
     list_init(&pd->link);
     names_dir(&lg->id, pd->path);
     names_aside(&lg->id, "-delete", pd->aside);
-    pd->rq = (struct disk_req){.op = DISK_RENAME, .lane = DISK_LANE_WRITE, .path = pd->path, .path2 = pd->aside, .done = on_renamed, .u = pd};
+    pd->rq = (struct disk_req){
+        .op = DISK_RENAME, .lane = DISK_LANE_WRITE, .path = pd->path, .path2 = pd->aside, .done = on_renamed, .u = pd};
     st->pending++;
     disk_submit(st->disk, &pd->rq);
 }
 
 /* What a log that is gone obeys until its last request came home: its own settings, like its name, are the broker's. */
-static const struct log_conf gone_conf = {.segment_bytes = INT64_MAX, .segment_age = INT64_MAX, .index_interval_bytes = 4096, .index_bytes_max = INT32_MAX};
+static const struct log_conf gone_conf = {
+    .segment_bytes = INT64_MAX, .segment_age = INT64_MAX, .index_interval_bytes = 4096, .index_bytes_max = INT32_MAX};
 
 void plog_delete(struct plog *lg) {
     struct store *st = lg->st;

@@ -1,11 +1,14 @@
-/* Offsets by time (S8.3, S8.6; BR-010, BR-011): the first record, by offset, whose own timestamp is at or after the one asked for.
+/* Offsets by time (S8.3, S8.6; BR-010, BR-011): the first record, by offset, whose own timestamp is at or after the
+ * one asked for.
  *
- * Happy path: segments in order; one whose largest timestamp is too small is skipped. In the first other one the time index tells up to which offset
- * everything is older; from there batches are read (from memory or the disk), and those whose header allows it are unpacked and walked. Timestamps need not
- * be in order: the walk goes on until a record qualifies. For the largest timestamp the segment's own bookkeeping names the batch.
- * Failure modes: a batch that turns out to be nonsense, or too large, holds "no such record" from there on (DESIGN 3, validation); a bad read ends the
- * search with its err. Batches whose headers promise what they do not hold are unpacked for nothing: after so many bytes of that the shard serves others
- * before the search goes on (T55). Nothing at or above `below` is ever answered.
+ * Happy path: segments in order; one whose largest timestamp is too small is skipped. In the first other one the
+ * time index tells up to which offset everything is older; from there batches are read (from memory or the disk),
+ * and those whose header allows it are unpacked and walked. Timestamps need not be in order: the walk goes on until
+ * a record qualifies. For the largest timestamp the segment's own bookkeeping names the batch.
+ * Failure modes: a batch that turns out to be nonsense, or too large, holds "no such record" from there on (DESIGN
+ * 3, validation); a bad read ends the search with its err. Batches whose headers promise what they do not hold are
+ * unpacked for nothing: after so many bytes of that the shard serves others before the search goes on (T55). Nothing
+ * at or above `below` is ever answered.
  * Runs on: owner shard. */
 #include "base/be.h"
 #include "base/limits.h"
@@ -118,8 +121,9 @@ static void on_cold(struct plog_cold *c) {
     }
 }
 
-/* Reads at w->at; true when the answer came at once and the search goes on, false when it is over or under way. What is in memory is read from the
- * disk like the rest once enough was unpacked: the answer then comes with a later turn. */
+/* Reads at w->at; true when the answer came at once and the search goes on, false when it is over or under way. What
+ * is in memory is read from the disk like the rest once enough was unpacked: the answer then comes with a later
+ * turn. */
 static bool read_on(struct plog_find_work *w) {
     struct plog *lg = w->f->lg;
     off64 below = w->end < w->f->below ? w->end : w->f->below;

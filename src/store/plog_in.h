@@ -64,7 +64,7 @@ struct plog {
     bool fenced : 1, dead : 1;
     bool topic_owned : 1;          /* dead: id.topic is our copy, for the broker's may be gone */
     bool heavy_producers : 1;      /* a producer snapshot was written at heavy.off */
-    bool unrecovered : 1;          /* the last run did not end cleanly for it, and plog_recover did not put it right (yet) */
+    bool unrecovered : 1; /* the last run did not end cleanly for it, and plog_recover did not put it right (yet) */
     bool writing : 1, cutting : 1; /* a write job is under way; it cuts back a refused write */
     bool dir_made : 1, fresh : 1;  /* fresh: never synced, its directory may not be durable */
     bool new_names : 1;            /* files were created since the last sync was submitted */
@@ -86,7 +86,8 @@ off64 plog_bound(const struct plog *lg);
 
 /* A reader met a bad place: says so, once per place (a consumer asks for it again and again). */
 void plog_damaged(struct plog *lg, off64 base, int64_t at, const char *what);
-/* Storage failed under this log: everything not yet bound is taken back, nothing more is written or synced (DESIGN 4). */
+/* Storage failed under this log: everything not yet bound is taken back, nothing more is written or synced (DESIGN
+ * 4). */
 void plog_fence(struct plog *lg, const char *what, int sys_errno);
 /* Take back everything at and above `from`, which is lg->written.off or below it. */
 void plog_take_back(struct plog *lg, off64 from);

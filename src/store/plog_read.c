@@ -1,8 +1,10 @@
 /* Reading what lies in memory: the tail of a log, lent to readers by reference.
  *
- * Happy path: plog_read finds the piece and the batch that hold the wanted offset and hands out spans of whole batches with a reference on
- * their chunks; nothing is copied. What is older than the tail is COLD and goes through plog_cold.c.
- * Failure modes: OFFSET_RANGE outside [start, next]; NOMEM when a list of pieces cannot grow (then fewer are given, if any).
+ * Happy path: plog_read finds the piece and the batch that hold the wanted offset and hands out spans of whole
+ * batches with a reference on their chunks; nothing is copied. What is older than the tail is COLD and goes through
+ * plog_cold.c.
+ * Failure modes: OFFSET_RANGE outside [start, next]; NOMEM when a list of pieces cannot grow (then fewer are given,
+ * if any).
  * Runs on: owner shard; plog_got_done on any. */
 #include <string.h>
 
@@ -152,7 +154,8 @@ static size_t available_hot(const struct plog *lg, off64 from, off64 below, size
     return sum;
 }
 
-/* Where in the whole log an offset lies, in bytes, as the indexes in memory tell; never past the truth by more than an index interval. */
+/* Where in the whole log an offset lies, in bytes, as the indexes in memory tell; never past the truth by more than
+ * an index interval. */
 static int64_t position_about(const struct plog *lg, off64 at) {
     const struct seg *sg = plog_seg_for(lg, at);
     if (!sg) {

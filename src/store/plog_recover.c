@@ -1,12 +1,13 @@
 /* Recovery of one log at start (DESIGN 4, S18.16).
  *
- * Happy path after a clean stop: the mark is the whole truth; only a producer snapshot is loaded. Otherwise: list the directory, compare it with the
- * durable mark, drop what the page cache holds above the mark, scan from the last heavy checkpoint batch by batch with CRC, hand each header to the
- * broker, note it in the indexes, and cut behind the last good batch.
- * Failure modes: anything wrong below the mark is damage: the log stays fenced, its files stay untouched, the line names file and position.
- * Above the mark it is a torn tail: cut, and said. Side files that are missing or damaged are rebuilt from their segment. Nothing here
- * depends on having run only once: a second crash meets the same or fewer bytes above the same mark (T4).
- * What was cut is synced by store_begin, before any mark is written.
+ * Happy path after a clean stop: the mark is the whole truth; only a producer snapshot is loaded. Otherwise: list
+ * the directory, compare it with the durable mark, drop what the page cache holds above the mark, scan from the last
+ * heavy checkpoint batch by batch with CRC, hand each header to the broker, note it in the indexes, and cut behind
+ * the last good batch.
+ * Failure modes: anything wrong below the mark is damage: the log stays fenced, its files stay untouched, the line
+ * names file and position. Above the mark it is a torn tail: cut, and said. Side files that are missing or damaged
+ * are rebuilt from their segment. Nothing here depends on having run only once: a second crash meets the same or
+ * fewer bytes above the same mark (T4). What was cut is synced by store_begin, before any mark is written.
  * Runs on: boot, synchronous. */
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,8 @@ static void drop_all_segs(struct plog *lg) {
 
 static err give_up(struct plog *lg, err e) {
     if (e != ERR_DAMAGED) {        /* that was said where it was found */
-        log_error("recover.failed", "log='%s-%d' why='%s' effect='not served until the next start'", lg->id.topic, lg->id.partition, err_text(e));
+        log_error("recover.failed", "log='%s-%d' why='%s' effect='not served until the next start'", lg->id.topic,
+                  lg->id.partition, err_text(e));
     }
     drop_all_segs(lg);
     lg->fenced = lg->unrecovered = true;
@@ -194,7 +196,8 @@ static bool epoch_ok(const struct scan_state *sc, const struct batch_head *h) {
            (h->base_offset >= m->epoch_start ? h->leader_epoch == m->leader_epoch : h->leader_epoch < m->leader_epoch);
 }
 
-/* Good batches at the front of n bytes, which begin at sg->size. OK: all of them; TORN: *ret_need bytes are needed for the next; CORRUPT. */
+/* Good batches at the front of n bytes, which begin at sg->size. OK: all of them; TORN: *ret_need bytes are needed
+ * for the next; CORRUPT. */
 static err take_piece(struct scan_state *sc, size_t n, size_t *ret_need) {
     size_t used = 0;
     struct batch_head h;
@@ -221,7 +224,9 @@ static err scan_file(struct scan_state *sc, int64_t end) {
         }
         size_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
         err e = grow(sc, need > piece ? need : piece);
-        e = e == ERR_OK ? call_read(sc->lg->st->disk, sc->file, sc->sg->size, (struct iovec){sc->buf, left < sc->cap ? left : sc->cap}, &did) : e;
+        e = e == ERR_OK ? call_read(sc->lg->st->disk, sc->file, sc->sg->size,
+                                    (struct iovec){sc->buf, left < sc->cap ? left : sc->cap}, &did)
+                        : e;
         if (e != ERR_OK) {
             return e;
         }
@@ -324,10 +329,12 @@ static ms first_ts_of(struct plog *lg, const struct seg *sg) {
     return e == ERR_OK && batch_peek(span_of(b, did), &h) == ERR_OK ? h.max_ts_ms : -1;
 }
 
-/* Can the scan begin at the heavy checkpoint? Then sg is as it was there. Else its index is built from its beginning. */
+/* Can the scan begin at the heavy checkpoint? Then sg is as it was there. Else its index is built from its
+ * beginning. */
 static bool begin_at_heavy(struct plog *lg, const struct datadir_mark *m, struct seg *sg) {
     bool files = m->index_entries > 0 || m->timeindex_entries > 0;     /* a small log has none, and needs none */
-    if (m->heavy < 0 || (files && (sg->index_bad || sg->index.file_n < m->index_entries || sg->times.file_n < m->timeindex_entries))) {
+    if (m->heavy < 0 ||
+        (files && (sg->index_bad || sg->index.file_n < m->index_entries || sg->times.file_n < m->timeindex_entries))) {
         return false;
     }
     if (sg->index.file_n > m->index_entries) {
@@ -342,15 +349,17 @@ static bool begin_at_heavy(struct plog *lg, const struct datadir_mark *m, struct
     sg->time_last = m->timeindex_ts;
     sg->max_ts = m->heavy_max_ts;
     sg->max_ts_offset = m->heavy_max_ts_offset;
-    sg->first_ts = m->heavy_position == 0 ? -1 : m->segment == sg->base && m->first_ts >= 0 ? m->first_ts : first_ts_of(lg, sg);
+    sg->first_ts = m->heavy_position == 0                       ? -1
+                   : m->segment == sg->base && m->first_ts >= 0 ? m->first_ts
+                                                                : first_ts_of(lg, sg);
     return true;
 }
 
 /* Nothing was written since the heavy checkpoint, and the mark knows of it. */
 static bool is_untouched(const struct plog *lg, const struct datadir_mark *m) {
     const struct seg *sg = plog_active(lg);
-    return sg && m->heavy == m->end && m->heavy_segment == m->segment && sg->base == m->segment && sg->size == m->position &&
-           m->heavy_position == m->position;
+    return sg && m->heavy == m->end && m->heavy_segment == m->segment && sg->base == m->segment &&
+           sg->size == m->position && m->heavy_position == m->position;
 }
 
 static void begin_at_zero(struct seg *sg) {
@@ -381,7 +390,8 @@ static err scan_from(struct scan_state *sc, struct seg *sg, bool at_heavy) {
         if (sc->torn || sg->base != sc->expect) {
             sc->torn = !is_left_over(sc, sg);
             bool lost = sc->torn && is_below_mark(sc, 0);
-            err e = lost ? damaged(sc->path, 0, "segments before it are missing or cut, below the durable mark") : remove_seg(sc, sg);
+            err e = lost ? damaged(sc->path, 0, "segments before it are missing or cut, below the durable mark")
+                         : remove_seg(sc, sg);
             if (e != ERR_OK) {
                 return e;
             }
@@ -470,7 +480,8 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
 }
 
 /* The directory exists: en[n] is its listing. */
-static err recover_listed(struct plog *lg, const char *dir, const struct disk_entry *en, size_t n, struct plog_recovery *ret) {
+static err recover_listed(struct plog *lg, const char *dir, const struct disk_entry *en, size_t n,
+                          struct plog_recovery *ret) {
     const struct datadir_mark *m = lg->mark;
     drop_all_segs(lg);
     err e = seglist_add(lg, en, n, INT64_MAX, m && m->segments > 0 ? m->segment : 0);

@@ -1,8 +1,9 @@
 /* Rebuilding what side files hold from the log itself: producer states, leader epochs.
  *
- * Happy path: the file is there and sane and nothing is read but it. A snapshot is the broker's, in Kafka's format; its CRC is checked here.
- * Failure modes: a missing or damaged snapshot falls back to the next older one, and the headers from there on are replayed; without any, all headers
- * of the log are (KAFKA-5829: no body is read for it). The same for the epoch file.
+ * Happy path: the file is there and sane and nothing is read but it. A snapshot is the broker's, in Kafka's format;
+ * its CRC is checked here.
+ * Failure modes: a missing or damaged snapshot falls back to the next older one, and the headers from there on are
+ * replayed; without any, all headers of the log are (KAFKA-5829: no body is read for it). The same for the epoch file.
  * Runs on: boot. */
 #include "recover.h"
 
@@ -58,10 +59,16 @@ static err hop(struct hop *hp) {
 }
 
 /* The headers of a segment below offset `upto`. */
-static err heads_of(struct plog *lg, struct seg *sg, off64 upto, void (*on_head)(void *u, const struct batch_head *h), void *u) {
+static err heads_of(struct plog *lg, struct seg *sg, off64 upto, void (*on_head)(void *u, const struct batch_head *h),
+                    void *u) {
     char path[NAMES_PATH_CAP];
-    struct hop hp = {.disk = lg->st->disk, .buf = mem_alloc(MEM_LOG, HOP_BYTES), .end = sg->size, .expect = sg->base, .upto = upto,
-                     .on_head = on_head, .u = u};
+    struct hop hp = {.disk = lg->st->disk,
+                     .buf = mem_alloc(MEM_LOG, HOP_BYTES),
+                     .end = sg->size,
+                     .expect = sg->base,
+                     .upto = upto,
+                     .on_head = on_head,
+                     .u = u};
     if (!hp.buf) {
         return ERR_NOMEM;
     }
@@ -73,7 +80,8 @@ static err heads_of(struct plog *lg, struct seg *sg, off64 upto, void (*on_head)
     }
     mem_free(hp.buf);
     if (e == ERR_DAMAGED || e == ERR_NOT_FOUND) {
-        log_error("seg.damaged", "path='%s' at=%lld%s", path, (long long)hp.at, e == ERR_NOT_FOUND ? " what='missing'" : "");
+        log_error("seg.damaged", "path='%s' at=%lld%s", path, (long long)hp.at,
+                  e == ERR_NOT_FOUND ? " what='missing'" : "");
     }
     return e == ERR_NOT_FOUND ? ERR_DAMAGED : e;
 }
@@ -116,7 +124,8 @@ static void in_range(void *u, const struct batch_head *h) {
     }
 }
 
-static err heads_between(struct plog *lg, off64 from, off64 upto, void (*on_head)(struct plog *lg, const struct batch_head *h)) {
+static err heads_between(struct plog *lg, off64 from, off64 upto,
+                         void (*on_head)(struct plog *lg, const struct batch_head *h)) {
     struct range r = {.lg = lg, .from = from, .upto = upto, .on_head = on_head};
     err e = list_segs(lg);
     list_each(it, &lg->segs) {
@@ -149,7 +158,8 @@ static err load_snapshot(struct plog *lg, off64 at) {
     if (e != ERR_OK) {
         return e;
     }
-    e = snapshot_ok(span_of(buf, n)) ? lg->st->hooks.snapshot_load(lg->st->hooks.u, lg, span_of(buf, n), at) : ERR_DAMAGED;
+    e = snapshot_ok(span_of(buf, n)) ? lg->st->hooks.snapshot_load(lg->st->hooks.u, lg, span_of(buf, n), at)
+                                     : ERR_DAMAGED;
     mem_free(buf);
     return e;
 }
@@ -186,8 +196,8 @@ err recover_producers(struct plog *lg, off64 upto) {
     }
     off64 from = load_older(lg, upto);
     mark("recover.producers");
-    log_warn("snapshot.rebuilt", "log='%s-%d' at=%lld why=%s replayed_from=%lld", lg->id.topic, lg->id.partition, (long long)upto, err_name(e),
-             (long long)(from < 0 ? lg->start : from));
+    log_warn("snapshot.rebuilt", "log='%s-%d' at=%lld why=%s replayed_from=%lld", lg->id.topic, lg->id.partition,
+             (long long)upto, err_name(e), (long long)(from < 0 ? lg->start : from));
     return heads_between(lg, from < 0 ? lg->start : from, upto, replay);
 }
 
@@ -229,7 +239,8 @@ err recover_epochs(struct plog *lg, off64 upto) {
     epochs_drop(&lg->epochs, upto);                /* the file may be newer than the mark */
     if (e == ERR_OK && m->epoch_start < upto && (e = epochs_reserve(&lg->epochs)) == ERR_OK) {
         bool news = epochs_add(&lg->epochs, m->leader_epoch, m->epoch_start);
-        lg->epochs_changed = lg->epochs_changed || (news && !one);     /* the file lags the mark, which will tell of the next epoch only */
+        lg->epochs_changed = lg->epochs_changed ||
+                             (news && !one); /* the file lags the mark, which will tell of the next epoch only */
     }
     return e;
 }

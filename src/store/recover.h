@@ -6,7 +6,9 @@
 
 struct plog;
 
-/* Producer states as of offset `upto`: the snapshot taken there, or an older one and the headers after it, or all headers. */
+/* Producer states as of offset `upto`: the snapshot taken there, or an older one and the headers after it, or all
+ * headers. */
 err recover_producers(struct plog *lg, off64 upto);
-/* Leader epochs below `upto`: from leader-epoch-checkpoint, or when that is missing or damaged from all headers. The mark's own epoch is added. */
+/* Leader epochs below `upto`: from leader-epoch-checkpoint, or when that is missing or damaged from all headers. The
+ * mark's own epoch is added. */
 err recover_epochs(struct plog *lg, off64 upto);

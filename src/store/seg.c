@@ -1,7 +1,9 @@
-/* One segment of a log: bookkeeping of what is in it. Files are opened in files.c, written in write.c, read in plog_cold.c.
+/* One segment of a log: bookkeeping of what is in it. Files are opened in files.c, written in write.c, read in
+ * plog_cold.c.
  *
- * Happy path: seg_note per batch; after index.interval.bytes it adds an entry {last offset, position} of the batch to the offset index and
- * {largest timestamp so far, its batch's last offset} to the time index, exactly as Kafka does, so that kafka-dump-log agrees.
+ * Happy path: seg_note per batch; after index.interval.bytes it adds an entry {last offset, position} of the batch
+ * to the offset index and {largest timestamp so far, its batch's last offset} to the time index, exactly as Kafka
+ * does, so that kafka-dump-log agrees.
  * Failure modes: none here; a full index makes seg_is_full true before an entry would not fit.
  * Runs on: owner shard. */
 #include "seg.h"
@@ -49,8 +51,9 @@ bool seg_is_full(const struct seg *sg, const struct batch_head *h, const struct 
     if (sg->size == 0) {
         return batch_last_offset(h) - sg->base > INT32_MAX;
     }
-    return sg->size > conf->segment_bytes - (int64_t)h->bytes || is_old(sg, h, conf, now) || indexes_are_full(sg, conf) ||
-           batch_last_offset(h) - sg->base > INT32_MAX || sg->size > INT32_MAX - (int64_t)h->bytes;
+    return sg->size > conf->segment_bytes - (int64_t)h->bytes || is_old(sg, h, conf, now) ||
+           indexes_are_full(sg, conf) || batch_last_offset(h) - sg->base > INT32_MAX ||
+           sg->size > INT32_MAX - (int64_t)h->bytes;
 }
 
 static void add_time(struct seg *sg) {

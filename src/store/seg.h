@@ -23,7 +23,7 @@ struct seg {
     ms jitter;
     ms time_last;                  /* last timestamp in the time index; -1: none */
     int64_t since_index;           /* bytes since the last index entry */
-    off64 cold_off;                /* where the last cold read of it ended (-1: none): sequential readers need no index */
+    off64 cold_off; /* where the last cold read of it ended (-1: none): sequential readers need no index */
     int64_t cold_pos;
     bool made;                     /* the file exists */
     bool indexed;                  /* its index files exist */
@@ -41,5 +41,6 @@ void seg_free(struct seg *sg);                         /* the file must be close
 bool seg_is_full(const struct seg *sg, const struct batch_head *h, const struct log_conf *conf, ms now);
 /* A batch was queued at sg->size: index entries, timestamps, size. */
 void seg_note(struct seg *sg, const struct batch_head *h, int32_t index_interval_bytes);
-/* The time index tells the largest timestamp so far: at a roll (as Kafka's onBecomeInactiveSegment) and at a heavy checkpoint. */
+/* The time index tells the largest timestamp so far: at a roll (as Kafka's onBecomeInactiveSegment) and at a heavy
+ * checkpoint. */
 void seg_seal(struct seg *sg);

@@ -1,9 +1,10 @@
 /* One index file of a segment, in memory.
  *
- * Happy path: each index.interval.bytes of log an entry is added to `pend`; a heavy checkpoint appends them to the file and segidx_wrote
- * drops them. A cold read that needs older ones loads the file's part, which may be dropped again at any time.
- * Failure modes: without memory an entry is left out. What was loaded is checked (segidx_*_ok) before it is believed, and whoever uses an
- * entry checks the batch that it points at: an index can make a read slower, never wrong.
+ * Happy path: each index.interval.bytes of log an entry is added to `pend`; a heavy checkpoint appends them to the
+ * file and segidx_wrote drops them. A cold read that needs older ones loads the file's part, which may be dropped
+ * again at any time.
+ * Failure modes: without memory an entry is left out. What was loaded is checked (segidx_*_ok) before it is
+ * believed, and whoever uses an entry checks the batch that it points at: an index can make a read slower, never wrong.
  * Runs on: owner shard. */
 #include "segidx.h"
 

@@ -1,5 +1,6 @@
-/* One index file of a segment: entries in the file's own format, those that the file holds and those that wait for the next heavy checkpoint.
- * Offset index: {offset - base i32, position i32}; time index: {timestamp i64, offset - base i32}; big-endian, strictly increasing. */
+/* One index file of a segment: entries in the file's own format, those that the file holds and those that wait for
+ * the next heavy checkpoint. Offset index: {offset - base i32, position i32}; time index: {timestamp i64, offset -
+ * base i32}; big-endian, strictly increasing. */
 #pragma once
 
 #include "base/err.h"
@@ -30,7 +31,8 @@ void segidx_wrote(struct segidx *ix, uint32_t n, size_t entry_bytes);
 struct segidx_at {
     uint32_t rel, position;
 };
-/* The last entry whose offset is <= rel; false when there is none or the file's part is needed and not loaded (then *ret_cold). */
+/* The last entry whose offset is <= rel; false when there is none or the file's part is needed and not loaded (then
+ * *ret_cold). */
 bool segidx_find(const struct segidx *ix, uint32_t rel, struct segidx_at *ret, bool *ret_cold);
 /* The last entry whose timestamp is < ts; ret->rel is its offset. */
 bool segidx_find_time(const struct segidx *ix, ms ts, uint32_t *ret_rel, bool *ret_cold);

@@ -1,7 +1,7 @@
 /* The segments of a log as its directory shows them: bases, sizes, what their index files hold.
  *
- * A closed segment's index files must exist and hold whole entries; else the segment is noted as index_bad and gets new ones when it is read (T10,
- * T11). Other files are nobody's business here.
+ * A closed segment's index files must exist and hold whole entries; else the segment is noted as index_bad and gets
+ * new ones when it is read (T10, T11). Other files are nobody's business here.
  * Failure modes: NOMEM. Whether the segments make sense together is the caller's to judge.
  * Runs on: owner shard, boot. */
 #include "seglist.h"
@@ -24,7 +24,8 @@ static int by_base(const void *a, const void *b) {
     return (x->base > y->base) - (x->base < y->base);
 }
 
-static const struct disk_entry *entry_named(const struct disk_entry *entries, size_t n, off64 base, const char *suffix) {
+static const struct disk_entry *entry_named(const struct disk_entry *entries, size_t n, off64 base,
+                                            const char *suffix) {
     off64 at;
     for (size_t i = 0; i < n; i++) {
         if (names_is_segment(entries[i].name, suffix, &at) && at == base) {
@@ -62,7 +63,8 @@ static void free_all(struct list *segs) {
     }
 }
 
-static err add_found(struct plog *lg, const struct found *found, size_t found_n, const struct disk_entry *entries, size_t n) {
+static err add_found(struct plog *lg, const struct found *found, size_t found_n, const struct disk_entry *entries,
+                     size_t n) {
     struct list segs;
     int64_t before = 0;
     list_init(&segs);
@@ -82,7 +84,8 @@ static err add_found(struct plog *lg, const struct found *found, size_t found_n,
     return ERR_OK;
 }
 
-/* A closed file without bytes is what a roll left that found no room, before smaller batches went on where it began: no offsets are in it. */
+/* A closed file without bytes is what a roll left that found no room, before smaller batches went on where it began:
+ * no offsets are in it. */
 static size_t drop_empty(struct found *found, size_t n, off64 closed) {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {

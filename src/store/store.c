@@ -1,10 +1,11 @@
 /* One shard's share of the data directory: the pass of the turn, and a clean stop.
  *
- * Happy path: the broker calls store_pass once a turn; it starts writes, at most one sync, checkpoints that are due and a look at free space.
- * Completions come from the poll and are followed by a turn, so the pass is where everything starts. After store_stop completions drive
- * themselves (store_settle): write, sync, heavy checkpoints of all logs, the CLEAN block, descriptors.
- * Failure modes: too little free space makes producers wait (NOSPACE) until it is back; what concerns all logs is fatal, and nothing is
- * submitted afterwards.
+ * Happy path: the broker calls store_pass once a turn; it starts writes, at most one sync, checkpoints that are due
+ * and a look at free space. Completions come from the poll and are followed by a turn, so the pass is where
+ * everything starts. After store_stop completions drive themselves (store_settle): write, sync, heavy checkpoints of
+ * all logs, the CLEAN block, descriptors.
+ * Failure modes: too little free space makes producers wait (NOSPACE) until it is back; what concerns all logs is
+ * fatal, and nothing is submitted afterwards.
  * Runs on: owner shard; store_new and store_begin at boot. */
 #include "store/store.h"
 
@@ -20,7 +21,8 @@
 
 enum stop_step { STOP_NOT, STOP_WRITING, STOP_CHECKPOINT, STOP_NAMES, STOP_MARKS, STOP_FILES, STOP_DONE };
 
-err store_new(struct store **ret_st, struct port *port, struct datadir *dd, const struct store_conf *conf, const struct store_hooks *hooks) {
+err store_new(struct store **ret_st, struct port *port, struct datadir *dd, const struct store_conf *conf,
+              const struct store_hooks *hooks) {
     struct store *st = mem_zalloc(MEM_LOG, sizeof *st);
     if (!st) {
         return ERR_NOMEM;
@@ -178,7 +180,8 @@ static void on_marks_finished(struct store *st, err e) {
 }
 
 static bool is_written(const struct store *st) {
-    return list_empty(&st->dirty) && st->write.inflight == 0 && sync_is_idle(st) && heavy_is_idle(st) && !st->marks.busy;
+    return list_empty(&st->dirty) && st->write.inflight == 0 && sync_is_idle(st) && heavy_is_idle(st) &&
+           !st->marks.busy;
 }
 
 static bool has_heavy_left(struct store *st) {

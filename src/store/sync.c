@@ -1,11 +1,12 @@
 /* The sync policy (D6, DESIGN 4): one request in flight per shard, group commit for everyone who waits.
  *
- * Happy path: a log with written > stable is `idle` or, when somebody waits, `wanted`. A sync is due when something is wanted, when the
- * oldest unsynced byte is older than sync_age_max, or when unsynced bytes exceed their maximum. Up to eight logs are synced by one request of
- * fdatasyncs (and the directories of new segments); more of them, or one whose directory is new, by one SYNCFS, which then covers all. When it
- * returns, `stable` of each covered log moves to what was *written when it was submitted*; what was written meanwhile waits for the next.
- * Failure modes: a failed sync is final: each covered log is fenced; a failed SYNCFS covered everything, marks included: fatal.
- * Syncs that marks and heavy checkpoints need take turns with these in the same slot.
+ * Happy path: a log with written > stable is `idle` or, when somebody waits, `wanted`. A sync is due when something
+ * is wanted, when the oldest unsynced byte is older than sync_age_max, or when unsynced bytes exceed their maximum.
+ * Up to eight logs are synced by one request of fdatasyncs (and the directories of new segments); more of them, or
+ * one whose directory is new, by one SYNCFS, which then covers all. When it returns, `stable` of each covered log
+ * moves to what was *written when it was submitted*; what was written meanwhile waits for the next.
+ * Failure modes: a failed sync is final: each covered log is fenced; a failed SYNCFS covered everything, marks
+ * included: fatal. Syncs that marks and heavy checkpoints need take turns with these in the same slot.
  * Runs on: owner shard. */
 #include "sync.h"
 
@@ -186,8 +187,12 @@ static void submit_logs(struct store *st, bool all) {
     uint32_t n = sy->wanted_n + (all ? sy->idle_n : 0);
     bool by_file = n <= SYNC_LOGS_MAX && fits(&sy->wanted, &files) && (!all || fits(&sy->idle, &files));
     sy->what = by_file ? SYNC_LOGS : SYNC_ALL;
-    sy->rq = (struct disk_req){.op = by_file ? DISK_SYNC : DISK_SYNCFS, .lane = DISK_LANE_SYNC, .done = on_logs_synced, .u = st,
-                               .files = sy->files, .dirs = sy->dirs};
+    sy->rq = (struct disk_req){.op = by_file ? DISK_SYNC : DISK_SYNCFS,
+                               .lane = DISK_LANE_SYNC,
+                               .done = on_logs_synced,
+                               .u = st,
+                               .files = sy->files,
+                               .dirs = sy->dirs};
     while (!list_empty(&sy->wanted)) {
         cover(list_entry(sy->wanted.next, struct plog, unsynced));
     }
@@ -257,7 +262,8 @@ void sync_pass(struct store *st, ms now) {
     if (sy->busy || st->dead) {
         return;
     }
-    bool all = st->stopping || idle_due(st) <= now || (st->unsynced_bytes > st->conf.unsynced_bytes_max && sy->idle_n > 0);
+    bool all = st->stopping || idle_due(st) <= now ||
+               (st->unsynced_bytes > st->conf.unsynced_bytes_max && sy->idle_n > 0);
     bool logs = sy->wanted_n > 0 || (all && sy->idle_n > 0);
     if (!list_empty(&sy->others) && (!logs || !sy->other_last)) {
         submit_other(st);

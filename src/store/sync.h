@@ -29,7 +29,8 @@ struct sync {
     bool other_last;               /* the slot served one of `others` last: logs first now */
 };
 
-/* A sync that marks or a heavy checkpoint needs; takes its turn in the one slot. rq is filled by the caller (SYNC or SYNCFS). */
+/* A sync that marks or a heavy checkpoint needs; takes its turn in the one slot. rq is filled by the caller (SYNC or
+ * SYNCFS). */
 struct sync_other {
     struct list link;
     struct disk_req rq;
@@ -42,7 +43,7 @@ void sync_done(struct store *st);
 /* Bytes of lg were written: it is unsynced now. */
 void sync_note_written(struct plog *lg);
 void sync_want(struct plog *lg);
-void sync_forget(struct plog *lg);             /* fenced or deleted: in no list any more, unless covered by the one in flight */
+void sync_forget(struct plog *lg); /* fenced or deleted: in no list any more, unless covered by the one in flight */
 void sync_other_submit(struct store *st, struct sync_other *so);
 void sync_pass(struct store *st, ms now);
 ms sync_due(const struct store *st);

@@ -1,10 +1,12 @@
 /* Fresh batches in memory: the write queue and the readers' tail in one list of pieces per log.
  *
- * Happy path: a small batch (below 16 KiB or a quarter of its chunk) is copied behind the last one into the log's open block; blocks start
- * with a few hundred bytes and double up to 64 KiB, so that ten thousand quiet logs cost little. A larger batch is lent: its piece
- * holds the producer's chunk. write.c moves `written` on; written pieces stay for readers until the shard's budget takes the oldest.
- * A block is a chunk: a reader holds it past eviction, and bytes are only ever added behind what any reader was shown.
- * Failure modes: without memory for a block the batch is lent whatever its size; room for the piece itself was reserved.
+ * Happy path: a small batch (below 16 KiB or a quarter of its chunk) is copied behind the last one into the log's
+ * open block; blocks start with a few hundred bytes and double up to 64 KiB, so that ten thousand quiet logs cost
+ * little. A larger batch is lent: its piece holds the producer's chunk. write.c moves `written` on; written pieces
+ * stay for readers until the shard's budget takes the oldest. A block is a chunk: a reader holds it past eviction,
+ * and bytes are only ever added behind what any reader was shown.
+ * Failure modes: without memory for a block the batch is lent whatever its size; room for the piece itself was
+ * reserved.
  * Runs on: owner shard (readers drop chunk references on any thread). */
 #include "tail.h"
 
@@ -61,7 +63,8 @@ static void piece_free(struct store *st, struct tail_piece *pc) {
 }
 
 /* A new last piece of n bytes at p inside chunk, whose reference it takes. */
-static struct tail_piece *piece_add(struct plog *lg, struct seg *sg, struct chunk *chunk, const uint8_t *p, off64 base) {
+static struct tail_piece *piece_add(struct plog *lg, struct seg *sg, struct chunk *chunk, const uint8_t *p,
+                                    off64 base) {
     struct store *st = lg->st;
     struct tail_piece *pc = st->tail_spare;
     must(pc != NULL);              /* plog_reserve came before */
@@ -105,7 +108,8 @@ static struct chunk *block_for(struct plog *lg, size_t n) {
 }
 
 static bool continues(const struct tail *tl, const struct seg *sg) {
-    return tl->last && tl->last->chunk == tl->block && tl->last->seg == sg && tl->last->p + tl->last->n == tl->block->data + tl->block_used;
+    return tl->last && tl->last->chunk == tl->block && tl->last->seg == sg &&
+           tl->last->p + tl->last->n == tl->block->data + tl->block_used;
 }
 
 static bool add_copied(struct plog *lg, struct seg *sg, span bytes, const struct batch_head *h) {

@@ -1,4 +1,5 @@
-/* Fresh batches of one log in memory: first the queue of what is not written yet, then a cache for readers, evicted by the shard's budget. */
+/* Fresh batches of one log in memory: first the queue of what is not written yet, then a cache for readers, evicted
+ * by the shard's budget. */
 #pragma once
 
 #include "base/chunk.h"
@@ -36,10 +37,12 @@ void tail_cut(struct plog *lg, off64 from);
 void tail_clear(struct plog *lg);
 /* Keep the shard within its budget: the oldest written pieces go. */
 void tail_evict(struct store *st);
-/* The piece that holds offset `at` (>= tail_start), or NULL; readers are mostly near the end, so it is looked for from there. */
+/* The piece that holds offset `at` (>= tail_start), or NULL; readers are mostly near the end, so it is looked for
+ * from there. */
 const struct tail_piece *tail_piece_at(const struct plog *lg, off64 at);
 /* First offset in memory; lg->next when there is none. */
 off64 tail_start(const struct plog *lg);
 void tail_pool_free(struct store *st);
-/* Walk whole batches in [p, p + n): the one that holds offset `at`. Returns its byte position (n when at lies beyond). */
+/* Walk whole batches in [p, p + n): the one that holds offset `at`. Returns its byte position (n when at lies
+ * beyond). */
 size_t tail_seek(span bytes, off64 at);

@@ -1,10 +1,12 @@
 /* The write pass: per dirty log one gathered write in flight, submitted by the turn and continued from completions.
  *
- * Happy path: a job takes the log's unwritten pieces of one segment (at most LIMIT_IOV, about LIMIT_WRITE_BYTES) and writes them at the end
- * of the file; when it returns, `written` moves. The first write of a log makes its directory and partition.metadata, the first one of a
- * segment its file: the steps of one job run one after the other on the write lane.
- * Failure modes: no space (or no descriptor, no memory): everything queued is taken back, the broker told, the file cut to the last batch
- * known to be whole, and the log goes on. Anything else fences the log. A file whose size is not what this run left there is not touched.
+ * Happy path: a job takes the log's unwritten pieces of one segment (at most LIMIT_IOV, about LIMIT_WRITE_BYTES) and
+ * writes them at the end of the file; when it returns, `written` moves. The first write of a log makes its directory
+ * and partition.metadata, the first one of a segment its file: the steps of one job run one after the other on the
+ * write lane.
+ * Failure modes: no space (or no descriptor, no memory): everything queued is taken back, the broker told, the file
+ * cut to the last batch known to be whole, and the log goes on. Anything else fences the log. A file whose size is
+ * not what this run left there is not touched.
  * Runs on: owner shard. */
 #include "write.h"
 
@@ -149,7 +151,8 @@ static void refuse(struct write_job *j) {
     struct seg *sg = j->seg;
     int64_t end = sg == lg->written.seg ? lg->written.pos : 0;
     mark("write.refused");
-    log_warn("store.refused", "log='%s-%d' from=%lld why=%s", lg->id.topic, lg->id.partition, (long long)lg->written.off, err_name(why));
+    log_warn("store.refused", "log='%s-%d' from=%lld why=%s", lg->id.topic, lg->id.partition,
+             (long long)lg->written.off, err_name(why));
     st->space_low = st->space_low || why == ERR_NOSPACE;
     st->space_next = 0;
     drop_chunks(j);
@@ -264,11 +267,13 @@ static void gather(struct write_job *j) {
         j->to = (struct plog_at){.seg = j->seg, .max_ts = -1, .max_ts_offset = -1};
     }
     j->bytes = 0;
-    for (struct tail_piece *pc = lg->tail.queue; pc && pc->seg == j->seg && j->bytes < LIMIT_WRITE_BYTES; pc = pc->next) {
+    for (struct tail_piece *pc = lg->tail.queue; pc && pc->seg == j->seg && j->bytes < LIMIT_WRITE_BYTES;
+         pc = pc->next) {
         if (j->n == j->cap && !grow_iov(j)) {
             break;
         }
-        j->iov[j->n] = (struct iovec){.iov_base = (void *)(uintptr_t)(pc->p + pc->written), .iov_len = pc->n - pc->written};
+        j->iov[j->n] = (struct iovec){.iov_base = (void *)(uintptr_t)(pc->p + pc->written),
+                                      .iov_len = pc->n - pc->written};
         j->chunks[j->n] = chunk_ref(pc->chunk);
         j->bytes += j->iov[j->n++].iov_len;
         j->to.off = pc->end;
@@ -322,7 +327,8 @@ static void on_opened(struct disk_req *rq) {
     sg->file = rq->file;
     files_opened(lg->st, sg);      /* trimmed when the write lets go of it */
     if (rq->size != expected) {
-        log_error("seg.damaged", "path='%s' size=%lld expected=%lld", j->path, (long long)rq->size, (long long)expected);
+        log_error("seg.damaged", "path='%s' size=%lld expected=%lld", j->path, (long long)rq->size,
+                  (long long)expected);
         plog_fence(lg, "unexpected size of a segment", 0);
     }
     step(j);
@@ -352,7 +358,8 @@ static void on_meta_read(struct disk_req *rq) {
     struct write_job *j = rq->u;
     size_t n = strlen(j->text);
     if (rq->err != ERR_OK || rq->did != n || memcmp(j->path, j->text, n) != 0) {
-        log_error("store.conflict", "log='%s-%d' its directory belongs to another topic", j->lg->id.topic, j->lg->id.partition);
+        log_error("store.conflict", "log='%s-%d' its directory belongs to another topic", j->lg->id.topic,
+                  j->lg->id.partition);
         plog_fence(j->lg, "foreign directory", 0);
     }
     meta_close(j);

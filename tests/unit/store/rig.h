@@ -1,5 +1,6 @@
-/* What the tests of this room share: a simulated node whose only program is a store with a few logs, a twin of each log as an array of batches,
- * and questions asked from outside (append, sync, read, restart, crash). Everything the twin knows lives outside the node's heap. */
+/* What the tests of this room share: a simulated node whose only program is a store with a few logs, a twin of each
+ * log as an array of batches, and questions asked from outside (append, sync, read, restart, crash). Everything the
+ * twin knows lives outside the node's heap. */
 #pragma once
 
 #include <check.h>
@@ -41,7 +42,7 @@ struct rig_log {
     int failed;                    /* hooks->failed calls */
     err failed_why;
     off64 failed_from;
-    uint32_t producers;            /* headers replayed or appended: the "producer state" is their count and the last offset */
+    uint32_t producers; /* headers replayed or appended: the "producer state" is their count and the last offset */
     off64 producers_upto;
     bool deleted;
 };
@@ -91,9 +92,16 @@ static inline void rig_init(struct rig *r, uint64_t seed) {
     r->w = world_new(seed);
     r->n = world_node_new(r->w, "n");
     prng_seed(&r->rng, seed);
-    r->conf = (struct store_conf){.sync_age_max = 100, .unsynced_bytes_max = 64 << 20, .tail_bytes_max = 1 << 20, .checkpoint_bytes = 64 << 20,
-                                  .checkpoint_age = 1000, .heavy_bytes = 4 << 20, .files_max = 100};
-    r->log_conf = (struct log_conf){.segment_bytes = 1 << 30, .segment_age = 7LL * 86400 * 1000, .index_interval_bytes = 4096,
+    r->conf = (struct store_conf){.sync_age_max = 100,
+                                  .unsynced_bytes_max = 64 << 20,
+                                  .tail_bytes_max = 1 << 20,
+                                  .checkpoint_bytes = 64 << 20,
+                                  .checkpoint_age = 1000,
+                                  .heavy_bytes = 4 << 20,
+                                  .files_max = 100};
+    r->log_conf = (struct log_conf){.segment_bytes = 1 << 30,
+                                    .segment_age = 7LL * 86400 * 1000,
+                                    .index_interval_bytes = 4096,
                                     .index_bytes_max = 10 << 20};
     world_on_error_line(r->w, rig_expected, r);
     if (getenv("TRACE")) {
@@ -222,8 +230,8 @@ static inline err rig_snapshot_load(void *u, struct plog *lg, span file, off64 a
 static inline void rig_replay(void *u, struct plog *lg, const struct batch_head *h) {
     struct rig_log *l = plog_user(lg);
     (void)u;
-    ck_assert_msg(h->base_offset == l->producers_upto || l->producers_upto == 0, "replay of %lld after %lld", (long long)h->base_offset,
-                  (long long)l->producers_upto);
+    ck_assert_msg(h->base_offset == l->producers_upto || l->producers_upto == 0, "replay of %lld after %lld",
+                  (long long)h->base_offset, (long long)l->producers_upto);
     l->producers_upto = batch_last_offset(h) + 1;
 }
 
@@ -332,7 +340,8 @@ static inline span rig_build(struct arena *a, const struct rig_ask *q, off64 bas
     b.producer_id = -1;
     for (size_t i = 0; i < q->records; i++) {
         be64_put(value, (uint64_t)base + i);
-        record_build_add(&b, q->ts + (ms)i * q->ts_step, SPAN_LIT("k"), span_of(value, q->value < 8 ? 8 : q->value), NULL, 0);
+        record_build_add(&b, q->ts + (ms)i * q->ts_step, SPAN_LIT("k"), span_of(value, q->value < 8 ? 8 : q->value),
+                         NULL, 0);
     }
     ck_assert_int_eq(record_build_finish(&b, &batch), ERR_OK);
     return batch;
@@ -378,7 +387,13 @@ static inline void rig_append_now(void *u) {
 
 /* Append one batch and, if asked, want it synced; the world does not step. */
 static inline err rig_append(struct rig *r, struct rig_log *l, size_t records, size_t value, bool want) {
-    struct rig_ask q = {.r = r, .l = l, .records = records, .value = value, .ts = 1000 + rig_end(l) * 10, .ts_step = 1, .want = want,
+    struct rig_ask q = {.r = r,
+                        .l = l,
+                        .records = records,
+                        .value = value,
+                        .ts = 1000 + rig_end(l) * 10,
+                        .ts_step = 1,
+                        .want = want,
                         .lend = prng_chance(&r->rng, 1, 2)};
     return world_node_call(r->n, 0, rig_append_now, &q) ? q.err : ERR_CANCELLED;
 }
@@ -459,7 +474,8 @@ static inline err rig_read(struct rig *r, struct rig_ask *q) {
     return q->done ? q->err : ERR_CANCELLED;
 }
 
-/* The bytes of what is readable equal the twin's, from `from` to `below` (which must be batch boundaries of the twin). */
+/* The bytes of what is readable equal the twin's, from `from` to `below` (which must be batch boundaries of the
+ * twin). */
 static inline void rig_check(struct rig *r, struct rig_log *l, off64 from, off64 below) {
     size_t i = 0;
     while (i < l->n && l->v[i].end <= from) {
@@ -470,9 +486,10 @@ static inline void rig_check(struct rig *r, struct rig_log *l, off64 from, off64
         if (rig_read(r, &q) == ERR_CANCELLED) {
             return;
         }
-        ck_assert_msg(q.err == ERR_OK, "seed %llu: %s-%d at %lld: %s; %s", (unsigned long long)world_seed(r->w), l->topic,
-                      l->partition, (long long)from, err_name(q.err), r->last_error);
-        ck_assert_msg(q.bytes_n > 0, "%s-%d at %lld below %lld: nothing", l->topic, l->partition, (long long)from, (long long)below);
+        ck_assert_msg(q.err == ERR_OK, "seed %llu: %s-%d at %lld: %s; %s", (unsigned long long)world_seed(r->w),
+                      l->topic, l->partition, (long long)from, err_name(q.err), r->last_error);
+        ck_assert_msg(q.bytes_n > 0, "%s-%d at %lld below %lld: nothing", l->topic, l->partition, (long long)from,
+                      (long long)below);
         for (size_t at = 0; at < q.bytes_n; i++) {
             ck_assert(i < l->n && at + l->v[i].n <= q.bytes_n);
             ck_assert_mem_eq(q.bytes + at, l->v[i].p, l->v[i].n);
@@ -564,7 +581,8 @@ static inline bool rig_stop(struct rig *r) {
     return true;
 }
 
-/* After a start: every log holds what was acknowledged, nothing else than what was appended, and the twin is cut to it. */
+/* After a start: every log holds what was acknowledged, nothing else than what was appended, and the twin is cut to
+ * it. */
 static inline void rig_check_recovered(struct rig *r) {
     for (uint32_t i = 0; i < r->logs_n; i++) {
         struct rig_log *l = &r->logs[i];
@@ -575,7 +593,8 @@ static inline void rig_check_recovered(struct rig *r) {
         ck_assert_msg(l->rec_err == ERR_OK, "seed %llu: %s-%d: %s; %s", (unsigned long long)world_seed(r->w), l->topic,
                       l->partition, err_name(l->rec_err), r->last_error);
         plog_ends(l->lg, &e);
-        ck_assert_msg(e.next >= l->acked, "%s-%d ends at %lld, %lld was acknowledged", l->topic, l->partition, (long long)e.next, (long long)l->acked);
+        ck_assert_msg(e.next >= l->acked, "%s-%d ends at %lld, %lld was acknowledged", l->topic, l->partition,
+                      (long long)e.next, (long long)l->acked);
         ck_assert_int_eq(e.next, e.stable);
         if (r->with_producers) {
             ck_assert_int_eq(l->producers_upto, e.next);

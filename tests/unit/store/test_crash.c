@@ -1,6 +1,7 @@
-/* Goal: a power cut or kill at any disk operation loses nothing that was acknowledged, also when it comes again during recovery (T2, T3, T4). Method: a script of
- * appends over three logs, with rolls, checkpoints and a clean restart, is run once to count its disk operations, then once for each of them with a crash
- * right there. What an unsynced write, file or name leaves behind is drawn from the seed; each run draws anew. */
+/* Goal: a power cut or kill at any disk operation loses nothing that was acknowledged, also when it comes again
+ * during recovery (T2, T3, T4). Method: a script of appends over three logs, with rolls, checkpoints and a clean
+ * restart, is run once to count its disk operations, then once for each of them with a crash right there. What an
+ * unsynced write, file or name leaves behind is drawn from the seed; each run draws anew. */
 #include "rig.h"
 
 static void small(struct rig *r) {
@@ -103,7 +104,8 @@ START_TEST(t2_kill_at_each_op) {
 }
 END_TEST
 
-/* T4: the image of one crash, recovered with a second crash at each operation of the recovery, then recovered for good. */
+/* T4: the image of one crash, recovered with a second crash at each operation of the recovery, then recovered for
+ * good. */
 START_TEST(t4_crash_in_recovery) {
     uint64_t ops = count_ops();
     for (uint64_t k = 20; k <= ops; k += 1 + ops / 25) {
@@ -113,12 +115,14 @@ START_TEST(t4_crash_in_recovery) {
             world_node_crash_at(r.n, j, j % 2 == 0);
             err e = rig_start(&r);
             bool over = e == ERR_OK;
-            ck_assert_msg(over || e == ERR_CANCELLED, "op %llu, recovery op %llu: %s %s", (unsigned long long)k, (unsigned long long)j, err_name(e), r.why);
+            ck_assert_msg(over || e == ERR_CANCELLED, "op %llu, recovery op %llu: %s %s", (unsigned long long)k,
+                          (unsigned long long)j, err_name(e), r.why);
             world_node_crash_at(r.n, 0, true);
             rig_crash(&r, true);
             ck_assert_int_eq(rig_start(&r), ERR_OK);
             rig_check_recovered(&r);
-            ck_assert_msg(r.errors == 0, "op %llu, recovery op %llu: %s", (unsigned long long)k, (unsigned long long)j, r.last_error);
+            ck_assert_msg(r.errors == 0, "op %llu, recovery op %llu: %s", (unsigned long long)k, (unsigned long long)j,
+                          r.last_error);
             rig_done(&r);
             if (over) {
                 break;

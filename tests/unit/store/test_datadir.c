@@ -1,5 +1,6 @@
-/* Goal: whose directory it is is found out and said in plain words, and durable marks survive any change of the number of shards (D7: replay goes by the files found).
- * Method: directories made by hand on the simulated disk; a node with a varying number of shards, each with its store, crashed at each operation of its start. */
+/* Goal: whose directory it is is found out and said in plain words, and durable marks survive any change of the
+ * number of shards (D7: replay goes by the files found). Method: directories made by hand on the simulated disk; a
+ * node with a varying number of shards, each with its store, crashed at each operation of its start. */
 #include "rig.h"
 
 /* ---- whose is it ---- */
@@ -228,7 +229,8 @@ static void turn(void *u) {
     }
 }
 
-static const struct log_conf LOG_CONF = {.segment_bytes = 1 << 20, .segment_age = 1LL << 40, .index_interval_bytes = 4096, .index_bytes_max = 1 << 20};
+static const struct log_conf LOG_CONF = {
+    .segment_bytes = 1 << 20, .segment_age = 1LL << 40, .index_interval_bytes = 4096, .index_bytes_max = 1 << 20};
 static int numbers[PARTS];
 static uint32_t shard_numbers[SHARDS_MAX];
 
@@ -243,9 +245,15 @@ static err open_part(int p) {
 }
 
 static void shards_boot(void *u, struct port **ports, uint32_t shards) {
-    const struct store_conf conf = {.sync_age_max = 100, .unsynced_bytes_max = 1 << 20, .tail_bytes_max = 1 << 20, .checkpoint_bytes = 1 << 20,
-                                    .checkpoint_age = 50, .heavy_bytes = 1 << 20, .files_max = 100};
-    const struct store_hooks hooks = {.moved = moved, .failed = failed, .snapshot = no_snapshot, .replay = no_replay, .fatal = no_fatal};
+    const struct store_conf conf = {.sync_age_max = 100,
+                                    .unsynced_bytes_max = 1 << 20,
+                                    .tail_bytes_max = 1 << 20,
+                                    .checkpoint_bytes = 1 << 20,
+                                    .checkpoint_age = 50,
+                                    .heavy_bytes = 1 << 20,
+                                    .files_max = 100};
+    const struct store_hooks hooks = {
+        .moved = moved, .failed = failed, .snapshot = no_snapshot, .replay = no_replay, .fatal = no_fatal};
     uuid fresh = {.b = {1}};
     (void)u;
     s.shards = shards;
@@ -282,7 +290,8 @@ static void shards_check(void) {
     for (int p = 0; p < PARTS; p++) {
         struct plog_ends e;
         plog_ends(s.lg[p], &e);
-        ck_assert_msg(e.next >= s.acked[p] && e.next <= s.end[p], "%d: ends at %lld, acknowledged %lld", p, (long long)e.next, (long long)s.acked[p]);
+        ck_assert_msg(e.next >= s.acked[p] && e.next <= s.end[p], "%d: ends at %lld, acknowledged %lld", p,
+                      (long long)e.next, (long long)s.acked[p]);
         s.end[p] = s.acked[p] = e.next;
     }
 }
@@ -418,7 +427,7 @@ START_TEST(d7_shards_change_over_crashes) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("datadir", new_and_again, a_kafka_directory_is_refused, somebody_elses_files_are_refused, newer_and_damaged_format, in_use,
-                   made_by_steps_that_a_crash_may_interrupt, strays_stay_and_deletions_end, d7_shards_change_between_clean_runs,
-                   d7_shards_change_over_crashes);
+    return RIG_RUN("datadir", new_and_again, a_kafka_directory_is_refused, somebody_elses_files_are_refused,
+                   newer_and_damaged_format, in_use, made_by_steps_that_a_crash_may_interrupt,
+                   strays_stay_and_deletions_end, d7_shards_change_between_clean_runs, d7_shards_change_over_crashes);
 }

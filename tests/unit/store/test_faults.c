@@ -1,5 +1,6 @@
-/* Goal: what a troublesome disk does to a store: syncs that hang or fail, writes that fail or do not fit, bytes that land elsewhere, rot. Method: the simulated disk's
- * faults, one at each place of a script; the twin and what was acknowledged judge. */
+/* Goal: what a troublesome disk does to a store: syncs that hang or fail, writes that fail or do not fit, bytes that
+ * land elsewhere, rot. Method: the simulated disk's faults, one at each place of a script; the twin and what was
+ * acknowledged judge. */
 #include "rig.h"
 
 static off64 acked_of(struct rig_log *l) {
@@ -304,7 +305,8 @@ static bool fail_once(enum disk_op op, uint64_t k, err e) {
     world_node_fail_op(r.n, op, 0, e);
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     rig_check_recovered(&r);
-    bool injected = r.errors > 0 || bad > 0 || mark_count("write.refused") + mark_count("marks.refused") + mark_count("heavy.failed") > 0;
+    bool injected = r.errors > 0 || bad > 0 ||
+                    mark_count("write.refused") + mark_count("marks.refused") + mark_count("heavy.failed") > 0;
     mark_reset();
     rig_done(&r);
     return injected;
@@ -384,8 +386,9 @@ START_TEST(t17_t18_never_bad_bytes) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("faults", t7_a_sync_covers_what_was_written_before_it, t7_held_syncs_acknowledge_nothing, t13_a_failed_sync_is_final,
-                   t13_a_failed_syncfs_ends_the_process, t14_a_failed_write_fences, t15_full_disk_and_back, t15_start_on_a_full_disk, t15_reserve,
-                   t16_no_space_at_each_write, t16_no_space_at_each_open, t16_no_space_at_each_mkdir, no_descriptor_at_each_open, t14_eio_at_each_write,
-                   t13_eio_at_each_sync, eio_at_each_name_operation, t17_t18_never_bad_bytes);
+    return RIG_RUN("faults", t7_a_sync_covers_what_was_written_before_it, t7_held_syncs_acknowledge_nothing,
+                   t13_a_failed_sync_is_final, t13_a_failed_syncfs_ends_the_process, t14_a_failed_write_fences,
+                   t15_full_disk_and_back, t15_start_on_a_full_disk, t15_reserve, t16_no_space_at_each_write,
+                   t16_no_space_at_each_open, t16_no_space_at_each_mkdir, no_descriptor_at_each_open,
+                   t14_eio_at_each_write, t13_eio_at_each_sync, eio_at_each_name_operation, t17_t18_never_bad_bytes);
 }

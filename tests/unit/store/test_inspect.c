@@ -1,5 +1,6 @@
-/* Goal: the offline look says "sound" of what a store wrote, names file and position of damage below the durable mark, reports a torn tail without calling it damage, and
- * notices an index or snapshot that disagrees. Method: directories that a store left on the simulated disk, looked at from outside. */
+/* Goal: the offline look says "sound" of what a store wrote, names file and position of damage below the durable
+ * mark, reports a torn tail without calling it damage, and notices an index or snapshot that disagrees. Method:
+ * directories that a store left on the simulated disk, looked at from outside. */
 #include "rig.h"
 #include "store/inspect.h"
 
@@ -89,7 +90,8 @@ START_TEST(a_torn_tail_is_no_damage) {
     struct disk_req o = {.op = DISK_OPEN, .path = "small-7/00000000000000000000.log", .flags = DISK_RDWR};
     ck_assert_int_eq(disk_call(d, &o), ERR_OK);
     struct iovec iov = {.iov_base = zeros, .iov_len = sizeof zeros};
-    struct disk_req w = {.op = DISK_WRITE, .file = o.file, .at = o.size, .iov = &iov, .iov_n = 1}, c = {.op = DISK_CLOSE, .file = o.file};
+    struct disk_req w = {.op = DISK_WRITE, .file = o.file, .at = o.size, .iov = &iov, .iov_n = 1},
+                    c = {.op = DISK_CLOSE, .file = o.file};
     ck_assert(disk_call(d, &w) == ERR_OK && disk_call(d, &c) == ERR_OK);
     ck_assert_int_eq(verify(&r, "."), ERR_OK);
     ck_assert(says("1 torn tails, 0 damaged places"));
@@ -149,6 +151,6 @@ START_TEST(nothing_there) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("inspect", sound, damage_below_the_mark_is_named, a_torn_tail_is_no_damage, side_files_that_disagree, dump_shows_batches_and_records,
-                   nothing_there);
+    return RIG_RUN("inspect", sound, damage_below_the_mark_is_named, a_torn_tail_is_no_damage, side_files_that_disagree,
+                   dump_shows_batches_and_records, nothing_there);
 }

@@ -1,5 +1,6 @@
-/* Goal: many quiet logs cost little (P10; 10,000 partitions with one batch of 200 bytes each within 32 MB, an idle one within 1 KB), and the append path allocates
- * nothing in steady state. Method: a disk that says yes to everything, so that only the store's own memory counts. */
+/* Goal: many quiet logs cost little (P10; 10,000 partitions with one batch of 200 bytes each within 32 MB, an idle
+ * one within 1 KB), and the append path allocates nothing in steady state. Method: a disk that says yes to
+ * everything, so that only the store's own memory counts. */
 #include "rig.h"
 
 #define LOGS 10000
@@ -98,13 +99,19 @@ static err on_snapshot(void *u, struct plog *lg, struct str *ret) {
     return ERR_OK;
 }
 
-static const struct log_conf LOG_CONF = {.segment_bytes = 1 << 30, .segment_age = 1LL << 40, .index_interval_bytes = 4096, .index_bytes_max = 10 << 20};
+static const struct log_conf LOG_CONF = {
+    .segment_bytes = 1 << 30, .segment_age = 1LL << 40, .index_interval_bytes = 4096, .index_bytes_max = 10 << 20};
 static struct plog *lgs[LOGS];
 static struct datadir *dd;
 
 static void begin(int64_t tail_bytes) {
-    const struct store_conf conf = {.sync_age_max = 100, .unsynced_bytes_max = 64 << 20, .tail_bytes_max = tail_bytes, .checkpoint_bytes = 64 << 20,
-                                    .checkpoint_age = 1000, .heavy_bytes = 4 << 20, .files_max = 500};
+    const struct store_conf conf = {.sync_age_max = 100,
+                                    .unsynced_bytes_max = 64 << 20,
+                                    .tail_bytes_max = tail_bytes,
+                                    .checkpoint_bytes = 64 << 20,
+                                    .checkpoint_age = 1000,
+                                    .heavy_bytes = 4 << 20,
+                                    .files_max = 500};
     const struct store_hooks hooks = {.moved = on_moved, .failed = on_failed, .snapshot = on_snapshot};
     char why[100];
     uuid fresh = {.b = {1}};
@@ -202,7 +209,8 @@ START_TEST(appending_allocates_nothing_in_steady_state) {
         append(lgs[round % 4], pool, round % 2 ? small : large, round % 2 ? small_n : large_n);
         pump();
     }
-    uint64_t per_round = (mem_calls() - calls) * 100 / rounds;     /* per cent of an allocation an append; index growth and checkpoints are in it */
+    uint64_t per_round = (mem_calls() - calls) * 100 /
+                         rounds; /* per cent of an allocation an append; index growth and checkpoints are in it */
     ck_assert_msg(per_round <= 5, "%llu allocations per 100 appends", (unsigned long long)per_round);
     end(pool);
 }

@@ -1,5 +1,6 @@
-/* Goal: the metadata log keeps every change that was told durable, in order and whole, through crashes at each disk operation, snapshots, full disks; and damage
- * stops the start without touching a file (T3, T4, T12). Method: numbered records on the simulated disk; replay must give 1, 2, 3 … up to at least what was told. */
+/* Goal: the metadata log keeps every change that was told durable, in order and whole, through crashes at each disk
+ * operation, snapshots, full disks; and damage stops the start without touching a file (T3, T4, T12). Method:
+ * numbered records on the simulated disk; replay must give 1, 2, 3 … up to at least what was told. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -266,7 +267,8 @@ END_TEST
 
 /* ---- T12 ---- */
 
-static const char *const FILES[] = {"perigee.meta/metadata.log", "perigee.meta/metadata.snapshot", "perigee.meta/metadata.mark"};
+static const char *const FILES[] = {"perigee.meta/metadata.log", "perigee.meta/metadata.snapshot",
+                                    "perigee.meta/metadata.mark"};
 
 static int64_t size_of(const char *path) {
     struct disk_req st = {.op = DISK_STAT, .path = path};
@@ -299,8 +301,8 @@ static void refused_or_whole(const char *file, const char *what, int64_t at) {
     uint32_t before = files_crc();
     err e = start();
     if (e == ERR_OK) {
-        ck_assert_msg(t.count == t.told, "%s %s at %lld: %llu of %llu changes are left", file, what, (long long)at, (unsigned long long)t.count,
-                      (unsigned long long)t.told);
+        ck_assert_msg(t.count == t.told, "%s %s at %lld: %llu of %llu changes are left", file, what, (long long)at,
+                      (unsigned long long)t.count, (unsigned long long)t.told);
     } else {
         ck_assert_msg(e == ERR_DAMAGED && strstr(t.why, "perigee.meta/metadata."), "%s", t.why);
         ck_assert_uint_eq(files_crc(), before);
@@ -308,17 +310,17 @@ static void refused_or_whole(const char *file, const char *what, int64_t at) {
     world_free(t.w);
 }
 
-START_TEST(t12_each_bit) {
+START_TEST(t12_each_byte) {
     for (size_t f = 0; f < 3; f++) {
-        for (int64_t bit = 0;; bit += 1) {
+        for (int64_t at = 0;; at++) {
             made();
-            bool more = bit < size_of(FILES[f]) * 8;
+            bool more = at < size_of(FILES[f]);
             if (!more) {
                 world_free(t.w);
                 break;
             }
-            ck_assert_int_eq(world_node_corrupt(t.n, FILES[f], bit / 8, (uint8_t)(1 << bit % 8)), ERR_OK);
-            refused_or_whole(FILES[f], "bit", bit);
+            ck_assert_int_eq(world_node_corrupt(t.n, FILES[f], at, (uint8_t)(1 << at % 8)), ERR_OK);
+            refused_or_whole(FILES[f], "bit", at);
         }
     }
 }
@@ -358,7 +360,8 @@ START_TEST(t12_lost_metadata_with_marks) {
     ck_assert_int_eq(start(), ERR_OK);
     stop();
     struct disk *d = world_node_disk(t.n);
-    struct disk_req rm = {.op = DISK_UNLINK, .path = FILES[0]}, mk = {.op = DISK_OPEN, .path = "perigee.meta/marks.0", .flags = DISK_RDWR | DISK_CREATE};
+    struct disk_req rm = {.op = DISK_UNLINK, .path = FILES[0]},
+                    mk = {.op = DISK_OPEN, .path = "perigee.meta/marks.0", .flags = DISK_RDWR | DISK_CREATE};
     ck_assert_int_eq(disk_call(d, &rm), ERR_OK);
     ck_assert_int_eq(disk_call(d, &mk), ERR_OK);
     struct disk_req c = {.op = DISK_CLOSE, .file = mk.file};
@@ -415,6 +418,6 @@ START_TEST(t13_eio_is_fatal) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("metalog", keeps_what_it_told, t3_t4_crash_at_each_operation, t12_each_bit, t12_each_length, t12_each_file_missing,
-                   t12_lost_metadata_with_marks, t16_no_space_at_each_write, t13_eio_is_fatal);
+    return RIG_RUN("metalog", keeps_what_it_told, t3_t4_crash_at_each_operation, t12_each_byte, t12_each_length,
+                   t12_each_file_missing, t12_lost_metadata_with_marks, t16_no_space_at_each_write, t13_eio_is_fatal);
 }

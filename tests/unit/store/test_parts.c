@@ -1,4 +1,5 @@
-/* Goal: the small files of this room, each by itself: names, segidx, seg, epochs, frames, scan, marks_file. Method: tables. */
+/* Goal: the small files of this room, each by itself: names, segidx, seg, epochs, frames, scan, marks_file. Method:
+ * tables. */
 #include "frames.h"
 #include "marks_file.h"
 #include "rig.h"
@@ -27,7 +28,8 @@ START_TEST(names_as_kafka) {
     ck_assert(!names_is_segment("00000000000000000042.log.tmp", ".log", &base));
     ck_assert(!names_is_segment("99999999999999999999.log", ".log", &base));
     ck_assert(names_split_dir("a-b-12", &n, &p) && n == 3 && p == 12);
-    ck_assert(!names_split_dir("a-", &n, &p) && !names_split_dir("-1", &n, &p) && !names_split_dir("a-1x", &n, &p) && !names_split_dir("plain", &n, &p));
+    ck_assert(!names_split_dir("a-", &n, &p) && !names_split_dir("-1", &n, &p) && !names_split_dir("a-1x", &n, &p) &&
+              !names_split_dir("plain", &n, &p));
 }
 END_TEST
 
@@ -105,11 +107,16 @@ END_TEST
 /* ---- seg: S18.2 ---- */
 
 static struct batch_head head(off64 base, int32_t last_delta, size_t bytes, ms ts) {
-    return (struct batch_head){.base_offset = base, .last_offset_delta = last_delta, .bytes = bytes, .length = (int32_t)bytes - 12, .max_ts_ms = ts};
+    return (struct batch_head){.base_offset = base,
+                               .last_offset_delta = last_delta,
+                               .bytes = bytes,
+                               .length = (int32_t)bytes - 12,
+                               .max_ts_ms = ts};
 }
 
 START_TEST(s18_2_when_a_segment_is_full) {
-    struct log_conf c = {.segment_bytes = 1000, .segment_age = 500, .index_interval_bytes = 10, .index_bytes_max = 1 << 20};
+    struct log_conf c = {
+        .segment_bytes = 1000, .segment_age = 500, .index_interval_bytes = 10, .index_bytes_max = 1 << 20};
     struct seg *sg = seg_new(100);
     sg->born = 10;
     struct batch_head h = head(100, 0, 400, 5000), with_ts = h;
@@ -145,7 +152,8 @@ START_TEST(s18_2_when_a_segment_is_full) {
 END_TEST
 
 START_TEST(s18_2_age_without_timestamps) {
-    struct log_conf c = {.segment_bytes = 1000, .segment_age = 500, .index_interval_bytes = 10, .index_bytes_max = 1 << 20};
+    struct log_conf c = {
+        .segment_bytes = 1000, .segment_age = 500, .index_interval_bytes = 10, .index_bytes_max = 1 << 20};
     struct seg *sg = seg_new(0);
     struct batch_head h = head(0, 0, 100, -1);
     sg->born = 10;
@@ -176,9 +184,11 @@ START_TEST(s4_20_epochs) {
     }
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
         epochs_end_for(&es, v[i].asked, 99, &e);
-        ck_assert_msg(e.epoch == v[i].epoch && e.start == v[i].end, "asked %d: %d %lld", v[i].asked, e.epoch, (long long)e.start);
+        ck_assert_msg(e.epoch == v[i].epoch && e.start == v[i].end, "asked %d: %d %lld", v[i].asked, e.epoch,
+                      (long long)e.start);
     }
-    ck_assert(epochs_at(&es, 9) == -1 && epochs_at(&es, 10) == 2 && epochs_at(&es, 29) == 5 && epochs_at(&es, 1000) == 7);
+    ck_assert(epochs_at(&es, 9) == -1 && epochs_at(&es, 10) == 2 && epochs_at(&es, 29) == 5 &&
+              epochs_at(&es, 1000) == 7);
     ck_assert(epochs_last_before(&es, 30).epoch == 5 && epochs_last_before(&es, 31).epoch == 7);
     struct str text;
     str_init(&text, 1000);
@@ -202,8 +212,17 @@ START_TEST(s4_20_epochs) {
 END_TEST
 
 START_TEST(epochs_malformed) {
-    static const char *const bad[] = {"", "1\n0\n", "0\n-1\n", "0\n1\n1 5\n2 6\n", "0\n2\n1 5\n1 6\n", "0\n2\n2 5\n1 6\n", "0\n2\n1 6\n2 6\n", "0\n1\n1  5\n",
-                                      "0\n1\n99999999999 5\n", "0\n1\n1 5", "0\n99999999\n"};
+    static const char *const bad[] = {"",
+                                      "1\n0\n",
+                                      "0\n-1\n",
+                                      "0\n1\n1 5\n2 6\n",
+                                      "0\n2\n1 5\n1 6\n",
+                                      "0\n2\n2 5\n1 6\n",
+                                      "0\n2\n1 6\n2 6\n",
+                                      "0\n1\n1  5\n",
+                                      "0\n1\n99999999999 5\n",
+                                      "0\n1\n1 5",
+                                      "0\n99999999\n"};
     struct epochs es;
     epochs_init(&es);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -231,7 +250,11 @@ static err on_frame(void *u, const struct frames_head *h, span payload) {
 static size_t chain(uint8_t *p, const uint64_t *proven, size_t n, size_t *ends) {
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
-        struct frames_head h = {.kind = (uint32_t)i + 1, .bytes = (uint32_t)i * 13, .generation = 3, .sequence = 70 + i, .proven = proven[i]};
+        struct frames_head h = {.kind = (uint32_t)i + 1,
+                                .bytes = (uint32_t)i * 13,
+                                .generation = 3,
+                                .sequence = 70 + i,
+                                .proven = proven[i]};
         memset(p + at + FRAMES_HEAD_BYTES, (int)i + 1, h.bytes);
         frames_seal(p + at, &h);
         at += frames_size(h.bytes);
@@ -303,15 +326,36 @@ END_TEST
 /* ---- marks_file ---- */
 
 START_TEST(marks_file_round_trip) {
-    struct datadir_mark m = {.topic_id = {.b = {1, 2, 3}}, .partition = 5, .leader_epoch = 6, .epoch_start = 7, .start = 8, .end = 90, .segment = 50,
-                             .position = 100, .bytes = 1000, .first_ts = 11, .max_ts = 12, .max_ts_offset = 13, .heavy = 60, .heavy_segment = 50,
-                             .heavy_position = 40, .index_entries = 14, .timeindex_entries = 15, .timeindex_ts = 16, .heavy_max_ts = 17, .heavy_max_ts_offset = 18, .has_producers = true,
-                             .unsettled = true, .segments = 3}, back;
+    struct datadir_mark m = {.topic_id = {.b = {1, 2, 3}},
+                             .partition = 5,
+                             .leader_epoch = 6,
+                             .epoch_start = 7,
+                             .start = 8,
+                             .end = 90,
+                             .segment = 50,
+                             .position = 100,
+                             .bytes = 1000,
+                             .first_ts = 11,
+                             .max_ts = 12,
+                             .max_ts_offset = 13,
+                             .heavy = 60,
+                             .heavy_segment = 50,
+                             .heavy_position = 40,
+                             .index_entries = 14,
+                             .timeindex_entries = 15,
+                             .timeindex_ts = 16,
+                             .heavy_max_ts = 17,
+                             .heavy_max_ts_offset = 18,
+                             .has_producers = true,
+                             .unsettled = true,
+                             .segments = 3},
+                        back;
     uint8_t p[MARKS_ENTRY_BYTES], q[MARKS_ENTRY_BYTES];
     bool gone;
     marks_file_put(p, &m, false);
     ck_assert_int_eq(marks_file_get(p, &back, &gone), ERR_OK);
-    ck_assert(!gone && back.has_producers && back.unsettled && back.end == 90 && back.timeindex_ts == 16 && back.heavy_max_ts_offset == 18);
+    ck_assert(!gone && back.has_producers && back.unsettled && back.end == 90 && back.timeindex_ts == 16 &&
+              back.heavy_max_ts_offset == 18);
     marks_file_put(q, &back, false);
     ck_assert_mem_eq(p, q, sizeof p);
     m.heavy = 91;
@@ -323,6 +367,7 @@ START_TEST(marks_file_round_trip) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("parts", names_as_kafka, names_longest_topic, segidx_finds_the_entry_before, segidx_times, segidx_sanity, s18_2_when_a_segment_is_full,
-                   s18_2_age_without_timestamps, s4_20_epochs, epochs_malformed, frames_tell_torn_from_damaged, scan_judges_a_batch, marks_file_round_trip);
+    return RIG_RUN("parts", names_as_kafka, names_longest_topic, segidx_finds_the_entry_before, segidx_times,
+                   segidx_sanity, s18_2_when_a_segment_is_full, s18_2_age_without_timestamps, s4_20_epochs,
+                   epochs_malformed, frames_tell_torn_from_damaged, scan_judges_a_batch, marks_file_round_trip);
 }

@@ -1,4 +1,5 @@
-/* Goal: a log keeps what it is given, hot and cold, over rolls, restarts and crashes. Method: a simulated node with one store; a twin of each log. */
+/* Goal: a log keeps what it is given, hot and cold, over rolls, restarts and crashes. Method: a simulated node with
+ * one store; a twin of each log. */
 #include "rig.h"
 
 START_TEST(append_sync_read) {

@@ -1,5 +1,6 @@
-/* Goal: offsets by time are the first record whose own timestamp qualifies, wherever it lies (S8.3, S8.6, S8.7, BR-010, BR-011). Method: known timestamps in known batches,
- * asked hot and cold, with every codec; then random timestamps against a walk over the twin. */
+/* Goal: offsets by time are the first record whose own timestamp qualifies, wherever it lies (S8.3, S8.6, S8.7,
+ * BR-010, BR-011). Method: known timestamps in known batches, asked hot and cold, with every codec; then random
+ * timestamps against a walk over the twin. */
 #include "rig.h"
 
 /* One batch of n records with these timestamps. */
@@ -65,8 +66,8 @@ static struct rig_log *begin(struct rig *r, bool cold) {
 static void expect(struct rig *r, struct rig_log *l, ms ts, off64 offset, ms found_ts) {
     ms got;
     off64 at = rig_find(r, l, ts, rig_end(l), &got);
-    ck_assert_msg(at == offset && got == found_ts, "ts %lld: %lld at %lld, not %lld at %lld", (long long)ts, (long long)at, (long long)got, (long long)offset,
-                  (long long)found_ts);
+    ck_assert_msg(at == offset && got == found_ts, "ts %lld: %lld at %lld, not %lld at %lld", (long long)ts,
+                  (long long)at, (long long)got, (long long)offset, (long long)found_ts);
 }
 
 static void expect_2468(struct rig *r, struct rig_log *l) {
@@ -179,8 +180,8 @@ static void on_budget(void *u) {
     mem_budget(*(const size_t *)u);
 }
 
-/* Bombs of 60 MiB whose headers promise what they do not hold, then a batch of 40 MiB that holds it behind a large record: found, in little memory, and
- * with turns for others in between, although all of it lies in memory packed. */
+/* Bombs of 60 MiB whose headers promise what they do not hold, then a batch of 40 MiB that holds it behind a large
+ * record: found, in little memory, and with turns for others in between, although all of it lies in memory packed. */
 static void find_behind_bombs(enum batch_codec codec, bool cold) {
     static const ms low[] = {7}, two[] = {8, 1000};
     struct rig r;
@@ -309,6 +310,7 @@ START_TEST(s8_7_old_offsets) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("plog_find", br010_in_one_batch_and_in_four_all_codecs, br010_shuffled, br011_none_and_empty, s8_6_readable_end, s5_12_log_append_time,
-                   t55_bombs_are_looked_through_in_little_memory, s8_6_model, s8_7_old_offsets);
+    return RIG_RUN("plog_find", br010_in_one_batch_and_in_four_all_codecs, br010_shuffled, br011_none_and_empty,
+                   s8_6_readable_end, s5_12_log_append_time, t55_bombs_are_looked_through_in_little_memory, s8_6_model,
+                   s8_7_old_offsets);
 }

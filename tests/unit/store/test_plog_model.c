@@ -1,5 +1,6 @@
-/* Goal: whatever is done to logs, they equal an array of batches (plog model test). Method: random appends, syncs, hot and cold reads, rolls, clean restarts,
- * kill -9 and power cuts, drawn from a seed; after each restart everything acknowledged is there, nothing else, byte for byte (I1, I2, I4, I16). */
+/* Goal: whatever is done to logs, they equal an array of batches (plog model test). Method: random appends, syncs,
+ * hot and cold reads, rolls, clean restarts, kill -9 and power cuts, drawn from a seed; after each restart
+ * everything acknowledged is there, nothing else, byte for byte (I1, I2, I4, I16). */
 #include "rig.h"
 
 static void shrink(struct rig *r) {
@@ -21,7 +22,8 @@ static void some_append(struct rig *r, struct rig_log *l) {
     size_t n = (size_t)prng_below(&r->rng, 5) + 1;
     for (size_t i = 0; i < n; i++) {
         size_t value = prng_chance(&r->rng, 1, 6) ? 30000 : (size_t)prng_below(&r->rng, 600);
-        ck_assert_int_eq(rig_append(r, l, (size_t)prng_below(&r->rng, 4) + 1, value, prng_chance(&r->rng, 1, 2)), ERR_OK);
+        ck_assert_int_eq(rig_append(r, l, (size_t)prng_below(&r->rng, 4) + 1, value, prng_chance(&r->rng, 1, 2)),
+                         ERR_OK);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Goal: when the store syncs and checkpoints, what of, and what it writes (D6, D7, DESIGN 4; T6). Method: every disk operation of the simulated node is seen and counted. */
+/* Goal: when the store syncs and checkpoints, what of, and what it writes (D6, D7, DESIGN 4; T6). Method: every disk
+ * operation of the simulated node is seen and counted. */
 #include "rig.h"
 
 struct count {
@@ -169,7 +170,8 @@ START_TEST(d7_light_marks) {
 }
 END_TEST
 
-/* T6: a mark never says more than a sync covered: crash right after each write to the marks file, with everything unsynced lost. */
+/* T6: a mark never says more than a sync covered: crash right after each write to the marks file, with everything
+ * unsynced lost. */
 struct t6 {
     int left;
 };
@@ -319,7 +321,8 @@ static void check_files(struct rig *r, struct rig_log *l, size_t *ret_entries, s
     }
     for (size_t i = 0; i < ls.entries_n; i++) {
         if (names_is_segment(ls.entries[i].name, ".log", &base)) {
-            struct file log = file_of(r, l, base, ".log"), index = file_of(r, l, base, ".index"), times = file_of(r, l, base, ".timeindex");
+            struct file log = file_of(r, l, base, ".log"), index = file_of(r, l, base, ".index"),
+                        times = file_of(r, l, base, ".timeindex");
             check_index(&log, &index, base);
             check_times(&log, &times, base, base != last);
             *ret_entries += index.n / 8;
@@ -343,8 +346,13 @@ START_TEST(d2_indexes_and_snapshots) {
         r.conf.checkpoint_age = 5;
         ck_assert_int_eq(rig_start(&r), ERR_OK);
         for (int i = 0; i < 120; i++) {
-            struct rig_ask q = {.r = &r, .l = l, .records = 1 + (size_t)prng_below(&r.rng, 3), .value = (size_t)prng_below(&r.rng, 900),
-                                .ts = 1000 + i * 5 + (ms)prng_below(&r.rng, 40), .ts_step = 1, .want = true};
+            struct rig_ask q = {.r = &r,
+                                .l = l,
+                                .records = 1 + (size_t)prng_below(&r.rng, 3),
+                                .value = (size_t)prng_below(&r.rng, 900),
+                                .ts = 1000 + i * 5 + (ms)prng_below(&r.rng, 40),
+                                .ts_step = 1,
+                                .want = true};
             ck_assert(world_node_call(r.n, 0, rig_append_now, &q) && q.err == ERR_OK);
             rig_run(&r, 2);
             if (i == 60 && seed % 3 == 0) {
@@ -366,7 +374,8 @@ START_TEST(d2_indexes_and_snapshots) {
 }
 END_TEST
 
-/* A log that is left alone gets its heavy checkpoint, so that a crash much later finds nothing to scan; then nothing more happens. */
+/* A log that is left alone gets its heavy checkpoint, so that a crash much later finds nothing to scan; then nothing
+ * more happens. */
 START_TEST(p12_idle_logs_are_checkpointed) {
     struct rig r;
     rig_init(&r, 4);
@@ -392,8 +401,8 @@ START_TEST(p12_idle_logs_are_checkpointed) {
 }
 END_TEST
 
-/* A stopped directory needs no reading at the next start, and a stop after which nothing changed no writing, however many logs (P12, BR-063); also when the
- * leader epoch was raised and nothing has been appended under it. */
+/* A stopped directory needs no reading at the next start, and a stop after which nothing changed no writing, however
+ * many logs (P12, BR-063); also when the leader epoch was raised and nothing has been appended under it. */
 START_TEST(p12_clean_start_reads_no_log) {
     struct rig r;
     rig_init(&r, 4);
@@ -423,8 +432,8 @@ START_TEST(p12_clean_start_reads_no_log) {
 }
 END_TEST
 
-/* The first batch of a log costs four requests of the write lane: its directory, partition.metadata, its segment, the bytes (PERFORMANCE P8). Syncs and
- * marks do not grow with the number of logs. */
+/* The first batch of a log costs four requests of the write lane: its directory, partition.metadata, its segment,
+ * the bytes (PERFORMANCE P8). Syncs and marks do not grow with the number of logs. */
 START_TEST(p8_first_append_takes_four_requests) {
     struct rig r;
     rig_init(&r, 4);
@@ -525,7 +534,8 @@ START_TEST(br042_deleted_and_made_again) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("policy", d6_up_to_eight_by_file, d6_more_by_syncfs, d6_nobody_waits_for_what_others_want, d6_age, d6_wanted_by_a_reader, d6_bytes,
-                   d7_light_marks, t6_crash_right_after_a_mark, marks_are_compacted, d2_indexes_and_snapshots, p12_clean_start_reads_no_log, p8_first_append_takes_four_requests, p12_idle_logs_are_checkpointed,
-                   a_deleted_log_goes, br042_deleted_and_made_again);
+    return RIG_RUN("policy", d6_up_to_eight_by_file, d6_more_by_syncfs, d6_nobody_waits_for_what_others_want, d6_age,
+                   d6_wanted_by_a_reader, d6_bytes, d7_light_marks, t6_crash_right_after_a_mark, marks_are_compacted,
+                   d2_indexes_and_snapshots, p12_clean_start_reads_no_log, p8_first_append_takes_four_requests,
+                   p12_idle_logs_are_checkpointed, a_deleted_log_goes, br042_deleted_and_made_again);
 }

@@ -1,10 +1,12 @@
-/* Goal: recovery tells a torn tail from damage, rebuilds side files, and never takes away what lies below the durable mark (T8–T11). Method: a small log on the simulated
- * disk, damaged at rest in every possible way; then a start. */
+/* Goal: recovery tells a torn tail from damage, rebuilds side files, and never takes away what lies below the
+ * durable mark (T8–T11). Method: a small log on the simulated disk, damaged at rest in every possible way; then a
+ * start. */
 #include "rig.h"
 
 #define LOG0 "t-0/00000000000000000000.log"
 
-/* One log with three acknowledged batches, down. marked: the durable mark covers them. clean: stopped cleanly (then marked in any case). */
+/* One log with three acknowledged batches, down. marked: the durable mark covers them. clean: stopped cleanly (then
+ * marked in any case). */
 static struct rig_log *three(struct rig *r, uint64_t seed, bool marked, bool clean) {
     rig_init(r, seed);
     struct rig_log *l = rig_log(r, "t", 0);
@@ -82,7 +84,8 @@ START_TEST(t9_each_bit_above_the_mark) {
         struct rig_log *l = three(&r, 1, false, false);
         bool more = bit < size_of(&r, LOG0) * 8;
         int64_t batch = (int64_t)l->v[0].n, in_batch = bit / 8 % batch;
-        if (more && (in_batch < 12 || in_batch > 15)) {        /* a higher leader epoch, outside the CRC, is nobody's to judge up here */
+        if (more && (in_batch < 12 ||
+                     in_batch > 15)) { /* a higher leader epoch, outside the CRC, is nobody's to judge up here */
             off64 good = bit / 8 / batch * 2;      /* whole batches before the bad one, two records each */
             ck_assert_int_eq(world_node_corrupt(r.n, LOG0, bit / 8, (uint8_t)(1 << bit % 8)), ERR_OK);
             l->acked = 0;          /* rot here cannot be told from a torn tail: docs say so */
@@ -402,8 +405,9 @@ START_TEST(a_directory_of_another_topic_id) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("recover", t9_each_bit_below_the_mark, t9_each_bit_above_the_mark, t9_each_bit_after_a_clean_stop, t8_tails,
-                   t8_tail_with_a_lower_epoch_is_cut, t10_each_file_at_every_length, t10_each_file_at_every_length_after_a_clean_stop,
-                   t11_each_file_removed, t10_files_of_the_directory, a_missing_directory_is_damage, a_missing_segment_is_damage,
+    return RIG_RUN("recover", t9_each_bit_below_the_mark, t9_each_bit_above_the_mark, t9_each_bit_after_a_clean_stop,
+                   t8_tails, t8_tail_with_a_lower_epoch_is_cut, t10_each_file_at_every_length,
+                   t10_each_file_at_every_length_after_a_clean_stop, t11_each_file_removed, t10_files_of_the_directory,
+                   a_missing_directory_is_damage, a_missing_segment_is_damage,
                    a_first_segment_missing_without_a_mark_is_damage, a_directory_of_another_topic_id);
 }

@@ -1,6 +1,7 @@
-/* Goal: what recovery believes it can rely on: nothing that only the page cache holds after a failed sync (T5, T13), no checkpoint file that lags, no
- * segment that a refused roll left behind (T16). Method: a store on the simulated disk, the failure, a restart, and a power cut that shows the truth.
- * Whether the pages of a failed sync reached the platter is drawn from the seed: each test goes over several. */
+/* Goal: what recovery believes it can rely on: nothing that only the page cache holds after a failed sync (T5, T13),
+ * no checkpoint file that lags, no segment that a refused roll left behind (T16). Method: a store on the simulated
+ * disk, the failure, a restart, and a power cut that shows the truth. Whether the pages of a failed sync reached the
+ * platter is drawn from the seed: each test goes over several. */
 #include "rig.h"
 #include "store/inspect.h"
 
@@ -70,7 +71,7 @@ START_TEST(a_directory_whose_owner_cannot_be_read_is_left_alone) {
     ck_assert_int_eq(rig_append(&r, l, 3, 100, true), ERR_OK);
     rig_settle(&r);
     rig_crash(&r, false);
-    l->topic_id.b[0] ^= 1;         /* the topic was deleted and made again, and the renaming of its directory was lost */
+    l->topic_id.b[0] ^= 1; /* the topic was deleted and made again, and the renaming of its directory was lost */
     rig_cut(l, 0);
     l->acked = l->seen = 0;
     world_node_on_op(r.n, fail_owner, &r, false);
@@ -109,8 +110,8 @@ START_TEST(T16_no_space_in_recovery_is_that_logs_trouble) {
 }
 END_TEST
 
-/* A clean start reads a log's directory only when side files are missing; when it is missing itself, that is damage of this log, and no reason for the
- * others not to start. */
+/* A clean start reads a log's directory only when side files are missing; when it is missing itself, that is damage
+ * of this log, and no reason for the others not to start. */
 START_TEST(T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log) {
     for (uint64_t several = 0; several <= 1; several++) {
         struct rig r;
@@ -145,9 +146,11 @@ static void check_epochs_file(struct rig *r, const char *expected) {
     mem_free(buf);
 }
 
-/* The durable mark tells of the last epoch only: one that the file does not have yet must get there before the next one begins. */
+/* The durable mark tells of the last epoch only: one that the file does not have yet must get there before the next
+ * one begins. */
 START_TEST(S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file) {
-    for (uint64_t scan = 0; scan <= 1; scan++) {   /* its first batch lies before the last heavy checkpoint, or is met by the scan */
+    for (uint64_t scan = 0; scan <= 1;
+         scan++) { /* its first batch lies before the last heavy checkpoint, or is met by the scan */
         struct rig r;
         rig_init(&r, 1);
         struct rig_log *l = rig_log(&r, "t", 0);
@@ -196,7 +199,8 @@ static void end_and_start(struct rig *r, int how) {
     start_whole(r);
 }
 
-/* A large batch rolls and is refused: a file without bytes stays behind. Smaller ones go on before it and beyond its base. */
+/* A large batch rolls and is refused: a file without bytes stays behind. Smaller ones go on before it and beyond its
+ * base. */
 static void roll_refused(int first, int second, int third) {
     struct rig r;
     rig_init(&r, 1 + (uint64_t)(first * ENDS * ENDS + second * ENDS + third));
@@ -351,8 +355,10 @@ START_TEST(T17_a_bad_place_is_said_once) {
 END_TEST
 
 int main(void) {
-    return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed, a_directory_whose_owner_cannot_be_read_is_left_alone,
-                   T16_no_space_in_recovery_is_that_logs_trouble, T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
-                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file, T16_a_refused_roll_leaves_nothing_that_matters, T16_a_refused_write_keeps_its_descriptor, T2_an_empty_segment_before_others_is_a_torn_tail,
-                   T17_a_bad_place_is_said_once);
+    return RIG_RUN("sim_recover", T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed,
+                   a_directory_whose_owner_cannot_be_read_is_left_alone, T16_no_space_in_recovery_is_that_logs_trouble,
+                   T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
+                   S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file,
+                   T16_a_refused_roll_leaves_nothing_that_matters, T16_a_refused_write_keeps_its_descriptor,
+                   T2_an_empty_segment_before_others_is_a_torn_tail, T17_a_bad_place_is_said_once);
 }
