@@ -89,16 +89,16 @@ static err check_against_mark(struct plog *lg, const struct datadir_mark *m, con
         return ERR_OK;
     }
     names_segment(&lg->id, m->segment, ".log", path);
-    if (!active) {
+    if (!active && m->position > 0) {
         return damaged(path, 0, "missing although the durable mark says that it held bytes");
     }
-    if (active->size < m->position) {
+    if (active && active->size < m->position) {
         return damaged(path, active->size, "shorter than its durable mark");
     }
-    struct seg *first = first_counted(lg, m);
-    int64_t bytes = active->before + m->position - first->before;
-    uint32_t n = active->ordinal + 1 - first->ordinal;
-    if (bytes != m->bytes || n != m->segments) {
+    struct seg *first = first_counted(lg, m), *before = plog_seg_for(lg, m->segment);
+    int64_t bytes = active ? active->before + m->position - first->before : before ? before->before + before->size - first->before : 0;
+    uint32_t n = active ? active->ordinal + 1 - first->ordinal : before ? before->ordinal + 2 - first->ordinal : 1;
+    if (bytes != m->bytes || n != m->segments) {   /* without bytes the active one may be gone: a recovery that did not end dropped it */
         return damaged(dir, 0, "segments are missing or have other sizes than the durable mark says");
     }
     return ERR_OK;
