@@ -172,7 +172,7 @@ static void eio_at(uint32_t shards, uint64_t k, bool clean) {
     ck_assert_int_eq(say_create(p.s, "other", 1), 0);
     p.pid = say_producer_id(p.s);
     world_node_hold_syncs(r.n, true);
-    rig_fail_op(&r, (struct rig_fail){.op = DISK_WRITE, .in = "t-0/", .k = k + 1, .e = ERR_IO});    /* the first is partition.metadata */
+    rig_fail_op(&r, (struct rig_fail){.op = DISK_WRITE, .in = "t-0/", .k = k, .e = ERR_IO});
     ck_assert(!producer_round(&p, 3));
     ck_assert(!producer_round(&p, 0));             /* again: still fenced */
     for (int i = 0; i < FLIGHT; i++) {
