@@ -156,10 +156,6 @@ static err create_topics_judge(const struct rq *rq, const struct k_create_topics
         *why = "more than 10000 topics in one request";
         return ERR_LIMIT;
     }
-    if (span_eq_str(from->name, "__cluster_metadata")) {
-        *why = "this name is reserved";
-        return ERR_BAD_REQUEST;
-    }
     if (rq->version < 4 && from->assignments_n <= 0 && from->partitions == -1) {
         *why = "-1 partitions (the broker's default) needs CreateTopics version 4";
         return ERR_BAD_PARTITIONS;
