@@ -252,7 +252,7 @@ static void read_acked(struct rig *r, struct rig_log *l, int *ret_bad) {
             ck_assert_uint_eq(q.bytes_n, l->v[i].n);
             ck_assert_mem_eq(q.bytes, l->v[i].p, l->v[i].n);
         } else {
-            ck_assert(e == ERR_DAMAGED || e == ERR_IO || e == ERR_NOSPACE || e == ERR_LIMIT || e == ERR_CANCELLED);
+            ck_assert(e == ERR_DAMAGED || e == ERR_IO || e == ERR_NOSPACE || e == ERR_LIMIT || e == ERR_NOMEM || e == ERR_CANCELLED);
             *ret_bad += 1;
         }
         free(q.bytes);
@@ -358,6 +358,42 @@ START_TEST(eio_at_each_name_operation) {
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* The script with its n-th allocation failing (0: none), then everything goes on; returns how many allocations the script made. */
+static uint64_t no_memory(uint64_t n) {
+    struct rig r;
+    int bad = 0;
+    begin(&r, 1);
+    uint64_t calls = mem_calls();
+    mem_fail_nth(n);
+    script(&r, &bad);
+    mem_fail_nth(0);
+    calls = mem_calls() - calls;
+    ck_assert(world_node_is_up(r.n) && r.fatal == 0 && r.errors == 0);
+    rig_run(&r, 500);
+    for (uint32_t i = 0; i < r.logs_n; i++) {
+        ck_assert_int_eq(rig_append(&r, &r.logs[i], 1, 100, true), ERR_OK);
+    }
+    rig_settle(&r);
+    ck_assert(rig_stop(&r));
+    ck_assert_int_eq(r.stop_err, ERR_OK);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert(!r.unclean);
+    rig_check_recovered(&r);
+    rig_done(&r);
+    return calls;
+}
+
+START_TEST(no_memory_at_each_allocation) {
+    uint64_t calls = no_memory(0);
+    ck_assert_uint_gt(calls, 200);
+    for (uint64_t n = 1; n <= calls; n++) {
+        (void)no_memory(n);
+    }
+}
+END_TEST
+
 /* ---- T17, T18: reads that lie ---- */
 
 static void lying_disk(const struct world_faults *f, uint64_t seed, int *ret_bad) {
@@ -390,5 +426,5 @@ int main(void) {
                    t13_a_failed_sync_is_final, t13_a_failed_syncfs_ends_the_process, t14_a_failed_write_fences,
                    t15_full_disk_and_back, t15_start_on_a_full_disk, t15_reserve, t16_no_space_at_each_write,
                    t16_no_space_at_each_open, t16_no_space_at_each_mkdir, no_descriptor_at_each_open,
-                   t14_eio_at_each_write, t13_eio_at_each_sync, eio_at_each_name_operation, t17_t18_never_bad_bytes);
+                   t14_eio_at_each_write, t13_eio_at_each_sync, eio_at_each_name_operation, no_memory_at_each_allocation, t17_t18_never_bad_bytes);
 }

@@ -311,6 +311,38 @@ START_TEST(T4_an_empty_segment_of_the_mark_may_be_gone) {
 }
 END_TEST
 
+/* Recovery cuts a log back to exactly its mark. The cut must be on the disk before a clean stop says that the mark is the whole truth. */
+START_TEST(T4_what_recovery_cut_stays_cut) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct rig r;
+        rig_init(&r, seed);
+        struct rig_log *l = rig_log(&r, "t", 0);
+        start_whole(&r);
+        ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
+        rig_settle(&r);
+        ck_assert(rig_stop(&r));
+        start_whole(&r);
+        world_node_hold_syncs(r.n, true);
+        ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
+        rig_run(&r, 10);
+        rig_crash(&r, false);
+        world_node_hold_syncs(r.n, false);
+        ck_assert_int_eq(world_node_corrupt(r.n, "t-0/00000000000000000000.log", (int64_t)l->v[0].n + 65, 1), ERR_OK);
+        start_whole(&r);
+        ck_assert(l->rec.cut_bytes > 0);
+        ck_assert(rig_stop(&r));
+        world_node_crash_at(r.n, 1, true);
+        ck_assert_int_eq(rig_start(&r), ERR_CANCELLED);        /* the machine loses power before the next start has done anything */
+        world_node_crash_at(r.n, 0, true);
+        start_whole(&r);
+        ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
+        rig_settle(&r);
+        ck_assert_msg(r.errors == 0 && rig_end(l) == 2, "seed %llu: %s", (unsigned long long)seed, r.last_error);
+        rig_done(&r);
+    }
+}
+END_TEST
+
 /* Several segments, none of them synced, and a power cut took what was in an early one: a torn tail from there on. */
 START_TEST(T2_an_empty_segment_before_others_is_a_torn_tail) {
     for (int lost = 0; lost < 4; lost++) {
@@ -398,5 +430,6 @@ int main(void) {
                    T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
                    S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file,
                    T16_a_refused_roll_leaves_nothing_that_matters, T16_a_refused_write_keeps_its_descriptor, T4_an_empty_segment_of_the_mark_may_be_gone,
+                   T4_what_recovery_cut_stays_cut,
                    T2_an_empty_segment_before_others_is_a_torn_tail, T17_a_bad_place_is_said_once);
 }
