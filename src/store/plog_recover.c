@@ -474,7 +474,7 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     }
     ret->above_mark = ret->cut_bytes > 0 || sc.expect > (m ? m->end : lg->start);
     lg->epochs_changed = lg->epochs_changed || ret->above_mark;
-    lg->st->recovered = lg->st->recovered || !m || !is_untouched(lg, m);
+    lg->st->recovered = lg->st->recovered || !m || ret->cut_bytes > 0 || !is_untouched(lg, m);
     settle(lg, sc.expect);
     return ERR_OK;
 }

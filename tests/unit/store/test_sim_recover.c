@@ -334,7 +334,7 @@ START_TEST(T4_what_recovery_cut_stays_cut) {
         world_node_crash_at(r.n, 1, true);
         ck_assert_int_eq(rig_start(&r), ERR_CANCELLED);        /* the machine loses power before the next start has done anything */
         world_node_crash_at(r.n, 0, true);
-        start_whole(&r);
+        ck_assert_int_eq(rig_start(&r), ERR_OK);   /* no reader opens the file before the writer */
         ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
         rig_settle(&r);
         ck_assert_msg(r.errors == 0 && rig_end(l) == 2, "seed %llu: %s", (unsigned long long)seed, r.last_error);
