@@ -1,6 +1,7 @@
-/* Goal: the leader epoch tells consumers where a log was cut: the current one ends at the log end also before its first batch (S4.20), and an offset that
- * may have been seen never gets another record in the same epoch, also where records are seen before they are synced (write.caching; S19.5, D6).
- * Method: a whole broker on the simulated machine, crashed and started again. */
+/* Goal: the leader epoch tells consumers where a log was cut: the current one ends at the log end
+ * also before its first batch (S4.20), and an offset that may have been seen never gets another
+ * record in the same epoch, also where records are seen before they are synced (write.caching;
+ * S19.5, D6). Method: a whole broker on the simulated machine, crashed and started again. */
 #include <string.h>
 
 #include "base/run.h"
@@ -62,7 +63,8 @@ START_TEST(S4_20_the_current_epoch_ends_at_the_log_end_before_its_first_batch) {
 }
 END_TEST
 
-/* What a reader saw and the power cut took leaves no trace on the disk: the epoch rises all the same. */
+/* What a reader saw and the power cut took leaves no trace on the disk: the epoch rises all the
+ * same. */
 START_TEST(S19_5_epochs_of_logs_with_write_caching_rise_after_every_crash) {
     rig_init(&r, 72, 1);
     rig_start(&r);
@@ -85,7 +87,8 @@ START_TEST(S19_5_epochs_of_logs_with_write_caching_rise_after_every_crash) {
         int32_t now = epoch_of(s);
         ck_assert_int_eq(now, epoch + 1);
         end = say_latest(s, T0);
-        ck_assert_int_eq(epoch_end(s, epoch)->end_offset, end);        /* the reader hears that its position is cut off, or still right */
+        /* the reader hears that its position is cut off, or still right */
+        ck_assert_int_eq(epoch_end(s, epoch)->end_offset, end);
         epoch = now;
         rig_run(&r, 3000);
         world_node_hold_syncs(r.n, true);

@@ -1,6 +1,8 @@
-/* Goal: a partition whose log recovery gave up answers KAFKA_STORAGE_ERROR (56) to every question, never as if it were empty: a consumer told
- * "out of range" goes back to the start, a producer told "out of order" gives up (S7.7, S6.2, S8.1, S4.20); one that a failed sync fenced is
- * read on below its high watermark and takes nothing more. Method: a whole broker on the simulated machine, with a damaged or unreadable file. */
+/* Goal: a partition whose log recovery gave up answers KAFKA_STORAGE_ERROR (56) to every question,
+ * never as if it were empty: a consumer told "out of range" goes back to the start, a producer
+ * told "out of order" gives up (S7.7, S6.2, S8.1, S4.20); one that a failed sync fenced is read on
+ * below its high watermark and takes nothing more. Method: a whole broker on the simulated
+ * machine, with a damaged or unreadable file. */
 #include <string.h>
 
 #include "base/run.h"
@@ -31,7 +33,8 @@ static int16_t fetch_code(struct say *s, int64_t from) {
     return say_fetched(s)->error_code;
 }
 
-/* Partition 0 holds three batches of one producer, below the durable mark; the broker is down, killed. Returns the producer's id. */
+/* Partition 0 holds three batches of one producer, below the durable mark; the broker is down,
+ * killed. Returns the producer's id. */
 static int64_t three_batches(void) {
     struct say *s = say_open(&r);
     ck_assert_int_eq(say_create(s, "t", 2), 0);
@@ -117,7 +120,8 @@ START_TEST(T13_a_log_that_a_failed_sync_fenced_is_read_on_and_takes_nothing) {
     rig_run(&r, 3000);
     r.errors_expected = true;
     world_node_fail_op(r.n, DISK_SYNC, 1, ERR_IO);
-    for (int seq = 1; seq < 4; seq++) {            /* the failed one; then the next, which is a gap now, and one more */
+    /* the failed one; then the next, which is a gap now, and one more */
+    for (int seq = 1; seq < 4; seq++) {
         say_produce(s, T0, -1, say_batch(s, &(struct say_batch){.pid = pid + 1, .seq = seq}));
         ck_assert_int_eq(say_produced(s)->error_code, STORAGE);
     }

@@ -1,6 +1,7 @@
-/* Goal: after a failed sync of the metadata log the broker ends, and what the next start serves is on the disk: no topic that is seen vanishes with
- * the next power cut, none that was made later either (T5, T12, T13). Method: a whole broker on the simulated machine; whether the pages of a failed
- * sync reached the platter is drawn from the seed, so each test goes over several. */
+/* Goal: after a failed sync of the metadata log the broker ends, and what the next start serves is
+ * on the disk: no topic that is seen vanishes with the next power cut, none that was made later
+ * either (T5, T12, T13). Method: a whole broker on the simulated machine; whether the pages of a
+ * failed sync reached the platter is drawn from the seed, so each test goes over several. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +91,8 @@ START_TEST(T13_what_is_made_behind_the_bytes_of_a_failed_sync_stays) {
         r.errors_expected = true;
         rig_start(&r);
         create("a");
-        create_at_failing_sync("b", 20000, "metadata.log");         /* several pages: the next frame has its own */
+        /* several pages: the next frame has its own */
+        create_at_failing_sync("b", 20000, "metadata.log");
         rig_start(&r);
         create("c");
         create("d");
@@ -118,7 +120,8 @@ static void check_refused(const char *about) {
     ck_assert_msg(strstr(r.why, about) != NULL, "%s", r.why);
 }
 
-/* How much of the log is proven is told by a file that cannot be read: then nothing of the log may be cut. */
+/* How much of the log is proven is told by a file that cannot be read: then nothing of the log may
+ * be cut. */
 START_TEST(T12_an_unreadable_mark_is_not_a_missing_one) {
     rig_init(&r, 31, 1);
     rig_start(&r);
@@ -126,7 +129,8 @@ START_TEST(T12_an_unreadable_mark_is_not_a_missing_one) {
     create("b");
     rig_stop(&r);
     int64_t size = size_of("perigee.meta/metadata.log");
-    ck_assert_int_eq(world_node_corrupt(r.n, "perigee.meta/metadata.log", size - 20, 1), ERR_OK);      /* in the last frame */
+    /* in the last frame */
+    ck_assert_int_eq(world_node_corrupt(r.n, "perigee.meta/metadata.log", size - 20, 1), ERR_OK);
     rig_fail_op(&r, (struct rig_fail){.op = DISK_READ, .in = "metadata.mark", .k = 1, .e = ERR_IO});
     check_refused("metadata.mark");
     ck_assert_int_eq(size_of("perigee.meta/metadata.log"), size);
@@ -138,7 +142,8 @@ START_TEST(T12_an_unreadable_mark_is_not_a_missing_one) {
 }
 END_TEST
 
-/* The metadata log is gone. That the directory has durable marks forbids a new one; that it cannot be listed is no answer. */
+/* The metadata log is gone. That the directory has durable marks forbids a new one; that it cannot
+ * be listed is no answer. */
 START_TEST(T12_an_unreadable_directory_is_not_an_empty_one) {
     rig_init(&r, 32, 1);
     rig_start(&r);

@@ -1,7 +1,8 @@
-/* Goal: what recovery believes it can rely on: nothing that only the page cache holds after a failed sync (T5, T13),
- * no checkpoint file that lags, no segment that a refused roll left behind (T16). Method: a store on the simulated
- * disk, the failure, a restart, and a power cut that shows the truth. Whether the pages of a failed sync reached the
- * platter is drawn from the seed: each test goes over several. */
+/* Goal: what recovery believes it can rely on: nothing that only the page cache holds after a
+ * failed sync (T5, T13), no checkpoint file that lags, no segment that a refused roll left behind
+ * (T16). Method: a store on the simulated disk, the failure, a restart, and a power cut that shows
+ * the truth. Whether the pages of a failed sync reached the platter is drawn from the seed: each
+ * test goes over several. */
 #include "rig.h"
 #include "store/inspect.h"
 
@@ -12,7 +13,8 @@ static void start_whole(struct rig *r) {
     rig_check_recovered(r);
 }
 
-/* The failed batch lies in a page whose first bytes are below the durable mark: the page must go as well. */
+/* The failed batch lies in a page whose first bytes are below the durable mark: the page must go
+ * as well. */
 START_TEST(T13_bytes_of_a_failed_sync_beside_proven_ones_are_not_believed) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct rig r;
@@ -71,7 +73,8 @@ START_TEST(a_directory_whose_owner_cannot_be_read_is_left_alone) {
     ck_assert_int_eq(rig_append(&r, l, 3, 100, true), ERR_OK);
     rig_settle(&r);
     rig_crash(&r, false);
-    l->topic_id.b[0] ^= 1; /* the topic was deleted and made again, and the renaming of its directory was lost */
+    /* the topic was deleted and made again, and the renaming of its directory was lost */
+    l->topic_id.b[0] ^= 1;
     rig_cut(l, 0);
     l->acked = l->seen = 0;
     world_node_on_op(r.n, fail_owner, &r, false);
@@ -82,7 +85,7 @@ START_TEST(a_directory_whose_owner_cannot_be_read_is_left_alone) {
     rig_crash(&r, false);
     world_node_on_op(r.n, NULL, NULL, false);
     l->deleted = false;
-    start_whole(&r);               /* now it is known whose it is: moved aside, and the log is empty */
+    start_whole(&r); /* now it is known whose it is: moved aside, and the log is empty */
     ck_assert(!is_there(&r, "t-0"));
     rig_done(&r);
 }
@@ -110,8 +113,8 @@ START_TEST(T16_no_space_in_recovery_is_that_logs_trouble) {
 }
 END_TEST
 
-/* A clean start reads a log's directory only when side files are missing; when it is missing itself, that is damage
- * of this log, and no reason for the others not to start. */
+/* A clean start reads a log's directory only when side files are missing; when it is missing
+ * itself, that is damage of this log, and no reason for the others not to start. */
 START_TEST(T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log) {
     for (uint64_t several = 0; several <= 1; several++) {
         struct rig r;
@@ -146,11 +149,12 @@ static void check_epochs_file(struct rig *r, const char *expected) {
     mem_free(buf);
 }
 
-/* The durable mark tells of the last epoch only: one that the file does not have yet must get there before the next
- * one begins. */
+/* The durable mark tells of the last epoch only: one that the file does not have yet must get
+ * there before the next one begins. */
 START_TEST(S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file) {
     for (uint64_t scan = 0; scan <= 1;
-         scan++) { /* its first batch lies before the last heavy checkpoint, or is met by the scan */
+         /* its first batch lies before the last heavy checkpoint, or is met by the scan */
+         scan++) {
         struct rig r;
         rig_init(&r, 1);
         struct rig_log *l = rig_log(&r, "t", 0);
@@ -199,8 +203,8 @@ static void end_and_start(struct rig *r, int how) {
     start_whole(r);
 }
 
-/* A large batch rolls and is refused: a file without bytes stays behind. Smaller ones go on before it and beyond its
- * base. */
+/* A large batch rolls and is refused: a file without bytes stays behind. Smaller ones go on before
+ * it and beyond its base. */
 static void roll_refused(int first, int second, int third) {
     struct rig r;
     rig_init(&r, 1 + (uint64_t)(first * ENDS * ENDS + second * ENDS + third));
@@ -244,7 +248,8 @@ START_TEST(T16_a_refused_roll_leaves_nothing_that_matters) {
 }
 END_TEST
 
-/* Not a byte of it fits, and as many descriptors are open as may be: the one that is to be cut back stays open. */
+/* Not a byte of it fits, and as many descriptors are open as may be: the one that is to be cut
+ * back stays open. */
 START_TEST(T16_a_refused_write_keeps_its_descriptor) {
     struct rig r;
     rig_init(&r, 1);
@@ -256,7 +261,8 @@ START_TEST(T16_a_refused_write_keeps_its_descriptor) {
     ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);
     rig_settle(&r);
     world_node_hold_syncs(r.n, true);
-    ck_assert_int_eq(rig_append(&r, other, 1, 1500, true), ERR_OK);    /* unsynced: its descriptor may not be closed */
+    /* unsynced: its descriptor may not be closed */
+    ck_assert_int_eq(rig_append(&r, other, 1, 1500, true), ERR_OK);
     rig_run(&r, 10);
     world_faults_set(r.w, &full);
     ck_assert_int_eq(rig_append(&r, l, 1, 1500, true), ERR_OK);
@@ -278,7 +284,8 @@ static bool at_marks(void *u, const struct disk_req *rq, const char *path) {
     return rq->op == DISK_WRITE && path && strstr(path, "marks.0.tmp");
 }
 
-/* The mark tells of an active segment without bytes. Recovery drops it, behind a torn place, and does not get to write its own mark. */
+/* The mark tells of an active segment without bytes. Recovery drops it, behind a torn place, and
+ * does not get to write its own mark. */
 START_TEST(T4_an_empty_segment_of_the_mark_may_be_gone) {
     for (int power = 0; power <= 1; power++) {
         struct rig r;
@@ -290,7 +297,8 @@ START_TEST(T4_an_empty_segment_of_the_mark_may_be_gone) {
         rig_settle(&r);
         rig_run(&r, 3000);
         world_node_hold_syncs(r.n, true);
-        for (int i = 0; i < 2; i++) {              /* the first time all of its bytes are lost, the second time all but some */
+        /* the first time all of its bytes are lost, the second time all but some */
+        for (int i = 0; i < 2; i++) {
             ck_assert_int_eq(rig_append(&r, l, 1, 900, true), ERR_OK);
             rig_run(&r, 10);
             rig_crash(&r, false);
@@ -311,7 +319,8 @@ START_TEST(T4_an_empty_segment_of_the_mark_may_be_gone) {
 }
 END_TEST
 
-/* Recovery cuts a log back to exactly its mark. The cut must be on the disk before a clean stop says that the mark is the whole truth. */
+/* Recovery cuts a log back to exactly its mark. The cut must be on the disk before a clean stop
+ * says that the mark is the whole truth. */
 START_TEST(T4_what_recovery_cut_stays_cut) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct rig r;
@@ -332,7 +341,8 @@ START_TEST(T4_what_recovery_cut_stays_cut) {
         ck_assert(l->rec.cut_bytes > 0);
         ck_assert(rig_stop(&r));
         world_node_crash_at(r.n, 1, true);
-        ck_assert_int_eq(rig_start(&r), ERR_CANCELLED);        /* the machine loses power before the next start has done anything */
+        /* the machine loses power before the next start has done anything */
+        ck_assert_int_eq(rig_start(&r), ERR_CANCELLED);
         world_node_crash_at(r.n, 0, true);
         ck_assert_int_eq(rig_start(&r), ERR_OK);   /* no reader opens the file before the writer */
         ck_assert_int_eq(rig_append(&r, l, 1, 100, true), ERR_OK);
@@ -343,7 +353,8 @@ START_TEST(T4_what_recovery_cut_stays_cut) {
 }
 END_TEST
 
-/* Several segments, none of them synced, and a power cut took what was in an early one: a torn tail from there on. */
+/* Several segments, none of them synced, and a power cut took what was in an early one: a torn
+ * tail from there on. */
 START_TEST(T2_an_empty_segment_before_others_is_a_torn_tail) {
     for (int lost = 0; lost < 4; lost++) {
         struct rig r;
@@ -402,7 +413,7 @@ START_TEST(T17_a_bad_place_is_said_once) {
     ck_assert_int_eq(world_node_corrupt(r.n, "t-0/00000000000000000033.log", 100, 0), ERR_OK);
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     ck_assert_int_eq(read_one(&r, l, 0), ERR_OK);
-    r.errors = 0;                  /* the directory was looked at: one file is shorter than the mark says */
+    r.errors = 0; /* the directory was looked at: one file is shorter than the mark says */
     for (int again = 0; again < 5; again++) {
         ck_assert_int_eq(read_one(&r, l, 0), ERR_OK);
         ck_assert_int_eq(read_one(&r, l, 1), ERR_DAMAGED);
@@ -429,7 +440,8 @@ int main(void) {
                    a_directory_whose_owner_cannot_be_read_is_left_alone, T16_no_space_in_recovery_is_that_logs_trouble,
                    T11_a_directory_missing_after_a_clean_stop_is_damage_of_that_log,
                    S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file,
-                   T16_a_refused_roll_leaves_nothing_that_matters, T16_a_refused_write_keeps_its_descriptor, T4_an_empty_segment_of_the_mark_may_be_gone,
+                   T16_a_refused_roll_leaves_nothing_that_matters, T16_a_refused_write_keeps_its_descriptor,
+                   T4_an_empty_segment_of_the_mark_may_be_gone,
                    T4_what_recovery_cut_stays_cut,
                    T2_an_empty_segment_before_others_is_a_torn_tail, T17_a_bad_place_is_said_once);
 }
