@@ -152,9 +152,8 @@ static void check_epochs_file(struct rig *r, const char *expected) {
 /* The durable mark tells of the last epoch only: one that the file does not have yet must get
  * there before the next one begins. */
 START_TEST(S19_an_epoch_that_only_the_mark_tells_of_gets_into_the_file) {
-    for (uint64_t scan = 0; scan <= 1;
-         /* its first batch lies before the last heavy checkpoint, or is met by the scan */
-         scan++) {
+    /* its first batch lies before the last heavy checkpoint, or is met by the scan */
+    for (uint64_t scan = 0; scan <= 1; scan++) {
         struct rig r;
         rig_init(&r, 1);
         struct rig_log *l = rig_log(&r, "t", 0);
