@@ -56,6 +56,7 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
     list_init(&pt->watches);
     list_init(&pt->bounds);
     part_log_conf(&t->conf, &pt->log_conf);
+    pt->log_conf.internal = t->internal;           /* the broker's own writes may use the space kept back (DESIGN 4) */
     err e = map_insert(&sh->parts, &pt->node, part_hash(sh, t->id, index));
     if (e != ERR_OK) {
         mem_free(pt);
