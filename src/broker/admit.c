@@ -85,3 +85,5 @@ size_t admit_more(struct admit *a, size_t want) {
     p->used += got;
     return got;
 }
+
+void admit_over(struct admit *a, size_t bytes) { a->replies.used += bytes; }

@@ -334,7 +334,6 @@ void node_door_idle(struct shard *sh) { ask_return(&sh->node->phase->drain[sh->i
 
 static void node_drain_run(struct ask *ask) {
     struct shard *sh = ask->owner;
-    sh->stopping = true;
     sh->node->door.drain(sh, sh->node->door.u);
 }
 

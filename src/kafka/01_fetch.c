@@ -184,9 +184,14 @@ static void fetch_judge(struct fetch_work *w) {
         fetch_look(w);
         return;
     }
-    size_t unused = w->charged > bytes ? w->charged - bytes : 0;
-    rq_uncharge(w->rq, unused);
-    w->charged -= unused;
+    bytes = w->probing ? 0 : bytes;
+    if (bytes > w->charged) {
+        admit_over(&w->rq->sh->admit, bytes - w->charged);     /* a first batch came whole (S7.2) */
+        w->rq->charge += bytes - w->charged;
+    } else {
+        rq_uncharge(w->rq, w->charged - bytes);
+    }
+    w->charged = bytes;
     fetch_answer(w);
 }
 

@@ -137,7 +137,6 @@ static void conn_refuse(struct conn *cn, const char *why) {
 static void conn_on_gone(void *u, err why) {
     struct conn *cn = u;
     (void)why;
-    cn->gone = true;
     if (cn->closing == CONN_NOW) {
         cn->set->sh->port->net->close(cn->net);    /* it was closing after its last replies: nobody takes them any more */
         return;

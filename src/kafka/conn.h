@@ -51,7 +51,7 @@ struct conn {
     uint32_t fetches;                              /* rotates partition order (S7.21) */
     enum conn_close closing;
     bool paused;                                   /* room() said 0; read_more is owed */
-    bool waiting_admit, gone, closed;
+    bool waiting_admit, closed;
     char client[48];                               /* software name and version as ApiVersions told, for logs */
 };
 

@@ -71,7 +71,7 @@ START_TEST(T56_replies_not_taken_are_noticed_without_another_event) {
     rig_start(&r);
     struct say *s = say_open(&r), *stuck[20];
     ck_assert_int_eq(say_create(s, "t", 1), 0);
-    fill(s, 1, 900000);
+    fill(s, 1, 400000);
     for (int i = 0; i < 20; i++) {
         stuck[i] = say_open(&r);
         world_client_pause(stuck[i]->c, true);

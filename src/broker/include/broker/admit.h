@@ -38,3 +38,5 @@ bool admit_waits_for_replies(const struct admit *a);               /* the same o
 bool admit_is_short(const struct admit *a);                        /* some frame waits, large or small: read little at a time */
 /* Charge as much more of `want` reply bytes as half of what is free holds, so that one reader leaves room for the next; nothing while others wait. Returns the charge. */
 size_t admit_more(struct admit *a, size_t want);
+/* Charge reply bytes that are there already, whatever fits: who comes next waits. */
+void admit_over(struct admit *a, size_t bytes);

@@ -33,7 +33,6 @@ struct shard {
     uint32_t index;
     ms now;                            /* monotonic, read once per turn: use shard_now() in poll callbacks */
     bool now_is_fresh;
-    bool stopping;
     struct wheel wheel;
     struct timer expiry;               /* of producer states (prod.c) */
     size_t producers;                  /* how many the parts remember */
