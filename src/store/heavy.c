@@ -37,9 +37,7 @@ enum stage {
     STAGE_SNAPSHOT,
     STAGE_EPOCHS,
     STAGE_LAST,
-    STAGE_WRITTEN,
-    STAGE_RENAMING,
-    STAGE_RENAMED
+    STAGE_WRITTEN
 };
 
 struct heavy {
@@ -66,6 +64,7 @@ struct heavy {
 
 static void step(struct heavy *hj);
 static void batch_step(struct store *st);
+static void rename_all(struct store *st);
 
 void heavy_init(struct store *st) {
     struct heavies *hs = &st->heavy;
@@ -130,6 +129,10 @@ static void age(struct store *st, ms now) {
 
 bool heavy_is_idle(const struct store *st) {
     return st->heavy.jobs_n == 0 && st->heavy.phase == HEAVY_IDLE;
+}
+
+bool heavy_is_due(const struct store *st) {
+    return st->begun && !st->dead && !list_empty(&st->heavy.due);
 }
 
 /* ---- capture ---- */
@@ -239,6 +242,11 @@ static void submit(struct heavy *hj, enum disk_op op, void (*done)(struct disk_r
     disk_submit(hj->lg->st->disk, &hj->rq);
 }
 
+/* Too many jobs for their files to be synced one by one. */
+static bool is_large(const struct store *st) {
+    return st->heavy.jobs_n * 4 > SYNC_FILES_MAX;
+}
+
 static void on_file_closed(struct disk_req *rq) {
     step(rq->u);
 }
@@ -251,7 +259,7 @@ static void close_now(struct heavy *hj, struct disk_file *file) {
 
 /* The file is as it shall be: keep it for the sync, or let the SYNCFS cover it. */
 static void file_written(struct heavy *hj, struct disk_file *file) {
-    if (hj->files_n == JOB_FILES_MAX || hj->lg->st->heavy.jobs_n * 4 > SYNC_FILES_MAX) {
+    if (hj->files_n == JOB_FILES_MAX || is_large(hj->lg->st)) {
         close_now(hj, file);
     } else {
         hj->files[hj->files_n++] = file;
@@ -282,10 +290,24 @@ static void on_file_opened(struct disk_req *rq) {
     submit(hj, DISK_WRITE, on_file_written);
 }
 
+static void on_file_put(struct disk_req *rq) {
+    struct heavy *hj = rq->u;
+    hj->failed = hj->failed || rq->err != ERR_OK;
+    hj->wrote = hj->files_left_out = true;
+    step(hj);
+}
+
+/* A whole file of one of many jobs, which a SYNCFS covers, takes one request. */
 static void write_file(struct heavy *hj, uint32_t flags, int64_t at, const void *p, size_t n) {
     hj->iov = (struct iovec){.iov_base = (void *)(uintptr_t)p, .iov_len = n};
     hj->rq = (struct disk_req){.flags = DISK_RDWR | DISK_CREATE | flags, .at = at};
-    submit(hj, DISK_OPEN, on_file_opened);
+    if (at == 0 && is_large(hj->lg->st)) {
+        hj->rq.iov = &hj->iov;
+        hj->rq.iov_n = 1;
+        submit(hj, DISK_PUT, on_file_put);
+    } else {
+        submit(hj, DISK_OPEN, on_file_opened);
+    }
 }
 
 /* Entries of one index that are not in the file and belong to this checkpoint. */
@@ -368,8 +390,6 @@ static bool run_stage(struct heavy *hj) {
         hj->stage = STAGE_WRITTEN;
         return false;
     case STAGE_WRITTEN:
-    case STAGE_RENAMING:
-    case STAGE_RENAMED:
         break;
     }
     return true;
@@ -386,6 +406,7 @@ static void step(struct heavy *hj) {
         }
     }
     if (!running) {
+        hj->lg->st->heavy.running--;
         batch_step(hj->lg->st);
     }
 }
@@ -458,15 +479,6 @@ static void tidy(struct heavy *hj) {
 
 /* ---- the batch ---- */
 
-static bool all_in(const struct store *st, enum stage stage) {
-    list_each(it, &st->heavy.jobs) {
-        if (list_entry(it, struct heavy, link)->stage != stage) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void job_failed(struct heavy *hj) {
     struct plog *lg = hj->lg;
     hj->failed = true;
@@ -538,8 +550,7 @@ static void on_batch_synced(struct sync_other *so, err e) {
         fail_all(st);
     }
     if (hs->phase == HEAVY_SYNCING) {
-        hs->phase = HEAVY_RENAMING;
-        batch_step(st);
+        rename_all(st);
     } else {
         tidy_all(st);
     }
@@ -550,13 +561,16 @@ static void sync_batch(struct store *st, bool names_only) {
     struct heavies *hs = &st->heavy;
     size_t files = 0, dirs = 0;
     bool fs = false;
-    for (struct list *it = hs->jobs.next; it != &hs->jobs && !fs; it = it->next) {
+    for (struct list *it = hs->jobs.next; it != &hs->jobs; it = it->next) {
         struct heavy *hj = list_entry(it, struct heavy, link);
         if (hj->failed || !hj->wrote || (names_only && !hj->has_epochs)) {
             continue;
         }
         fs = dirs == SYNC_FILES_MAX || files + hj->files_n > SYNC_FILES_MAX || (hj->files_left_out && !names_only);
-        for (uint32_t i = 0; i < hj->files_n && !names_only && !fs; i++) {
+        if (fs) {
+            break;                 /* there is no room for one more */
+        }
+        for (uint32_t i = 0; i < hj->files_n && !names_only; i++) {
             hs->files[files++] = hj->files[i];
         }
         names_dir(&hj->lg->id, hj->path2);
@@ -577,27 +591,26 @@ static void sync_batch(struct store *st, bool names_only) {
 static void on_renamed(struct disk_req *rq) {
     struct heavy *hj = rq->u;
     hj->failed = hj->failed || rq->err != ERR_OK;
-    hj->stage = STAGE_RENAMED;
+    hj->lg->st->heavy.running--;
     batch_step(hj->lg->st);
 }
 
 /* The new leader-epoch-checkpoint takes its name, now that its bytes are durable. */
 static void rename_all(struct store *st) {
-    list_each(it, &st->heavy.jobs) {
+    struct heavies *hs = &st->heavy;
+    hs->phase = HEAVY_RENAMING;
+    list_each(it, &hs->jobs) {
         struct heavy *hj = list_entry(it, struct heavy, link);
-        if (hj->stage != STAGE_WRITTEN) {
-            continue;
-        }
         if (hj->failed || !hj->has_epochs || hj->lg->dead) {
-            hj->stage = STAGE_RENAMED;
             continue;
         }
-        hj->stage = STAGE_RENAMING;
+        hs->running++;
         names_in_dir(&hj->lg->id, EPOCHS_FILE ".tmp", hj->path);
         names_in_dir(&hj->lg->id, EPOCHS_FILE, hj->path2);
         hj->rq = (struct disk_req){.path2 = hj->path2};
         submit(hj, DISK_RENAME, on_renamed);
     }
+    batch_step(st);
 }
 
 static bool any(const struct store *st, bool with_epochs) {
@@ -612,17 +625,16 @@ static bool any(const struct store *st, bool with_epochs) {
 
 static void batch_step(struct store *st) {
     struct heavies *hs = &st->heavy;
-    if (hs->phase == HEAVY_WRITING && all_in(st, STAGE_WRITTEN)) {
+    if (hs->running > 0) {
+        return;
+    }
+    if (hs->phase == HEAVY_WRITING) {
         if (any(st, false)) {
             sync_batch(st, false);
         } else {
             tidy_all(st);
         }
     } else if (hs->phase == HEAVY_RENAMING) {
-        rename_all(st);
-        if (!all_in(st, STAGE_RENAMED)) {
-            return;
-        }
         if (any(st, true)) {
             sync_batch(st, true);
         } else {
@@ -667,7 +679,7 @@ static void start_jobs(struct store *st) {
         }
     }
     hs->phase = HEAVY_WRITING;
-    uint32_t n = hs->batch_n = hs->jobs_n;
+    uint32_t n = hs->running = hs->batch_n = hs->jobs_n;
     for (struct list *it = hs->jobs.next; n > 0; n--) {
         struct heavy *hj = list_entry(it, struct heavy, link);
         it = it->next;

@@ -20,6 +20,7 @@ struct heavies {
     ms aging_next;                 /* when to look at them again */
     struct list jobs;              /* of the batch under way */
     uint32_t jobs_n, batch_n;      /* now; when the batch began */
+    uint32_t running;              /* jobs with something to write or to rename on its way */
     enum heavy_phase phase;
     bool holding;                  /* jobs are being walked */
     ms next;                       /* not before: one batch per checkpoint_age at most */
@@ -35,3 +36,4 @@ void heavy_cancel(struct plog *lg, off64 from);    /* what a job captured above 
 void heavy_spoil(struct plog *lg);                 /* index entries were renumbered: a job under way comes to nothing */
 ms heavy_due(const struct store *st);
 bool heavy_is_idle(const struct store *st);
+bool heavy_is_due(const struct store *st);         /* would a pass now begin a batch? */

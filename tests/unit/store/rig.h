@@ -20,7 +20,9 @@
 #include "store_in.h"
 #include "wire/record.h"
 
+#ifndef RIG_LOGS_MAX
 #define RIG_LOGS_MAX 16
+#endif
 
 struct rig_batch {
     off64 base, end;
