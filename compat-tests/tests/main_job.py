@@ -139,7 +139,7 @@ def text_files(c):
     broker = c.own()
     topic = c.topic(broker=broker)
     with Conn(broker.addr) as conn:
-        fill(conn, topic, 3)
+        fill(conn, topic, 40, size=1000, per_batch=4)    # enough for side files: a log without index entries has none
         epoch = conn.call("Metadata", 9, topics=[{"name": topic}])["topics"][0]["partitions"][0]["leader_epoch"]
     if c.perigee:                                    # Kafka as well, but the first one then does not stop
         second = c.own(start=False, data=broker.data)
