@@ -17,6 +17,8 @@
 #include "inside.h"
 #include "store/metalog.h"
 
+#define NODE_OPENED_MAX 64
+
 struct node_errand {                   /* one small task on another shard */
     struct ask ask;
     struct node *node;
@@ -111,14 +113,9 @@ static err node_boot_stores(struct node *n) {
 
 /* Every log is opened on its owner and recovered; who had bytes above its mark, or may have shown some that are gone, gets a higher leader epoch before
  * anything is served. */
-static err node_boot_log(struct node *n, struct shard *sh, struct meta_topic *t, int32_t i) {
-    struct part *pt;
-    err e = part_open(sh, t, i, &pt);
-    if (e != ERR_OK) {
-        return e;
-    }
+static err node_boot_log(struct node *n, struct part *pt) {
     struct plog_recovery r = {0};
-    e = plog_recover(pt->log, &r);
+    err e = plog_recover(pt->log, &r);
     if (e == ERR_DAMAGED || e == ERR_IO) {
         return ERR_OK;                             /* this log stays fenced, its files untouched; the others are served */
     }
@@ -127,25 +124,57 @@ static err node_boot_log(struct node *n, struct shard *sh, struct meta_topic *t,
     pt->committed = ends.bound;
     plog_epoch(pt->log, pt->leader_epoch);         /* recovery knows only epochs that have batches */
     if (e == ERR_OK && (r.above_mark || (r.unclean && pt->log_conf.write_caching))) {
-        e = meta_decide_epoch(metad_ahead(n->metad), meta_topic_by_id(metad_ahead(n->metad), t->id), i, &n->phase->frames);
+        e = meta_decide_epoch(metad_ahead(n->metad), meta_topic_by_id(metad_ahead(n->metad), pt->topic->id), pt->index, &n->phase->frames);
     }
     return e;
 }
 
-static err node_boot_logs(struct node *n) {
-    for (uint32_t s = 0; s < n->shards_n; s++) {
-        struct shard *sh = n->shards[s];
-        list_each(it, &sh->meta->topics) {
-            struct meta_topic *t = list_entry(it, struct meta_topic, link);
-            for (int32_t i = 0; i < t->parts_n; i++) {
-                err e = shard_owner(sh, t, i) == sh ? node_boot_log(n, sh, t, i) : ERR_OK;
-                if (e != ERR_OK) {
-                    return e;
-                }
+/* Logs that were opened and whose reading has begun: while one is recovered the disk works on those behind it. */
+struct node_opened {
+    struct part *v[NODE_OPENED_MAX];
+    size_t n;
+};
+
+static err node_recover_opened(struct node *n, struct node_opened *op) {
+    err e = ERR_OK;
+    for (size_t i = 0; i < op->n && e == ERR_OK; i++) {
+        e = node_boot_log(n, op->v[i]);
+    }
+    op->n = 0;
+    return e;
+}
+
+static err node_open_log(struct node *n, struct node_opened *op, struct shard *sh, struct meta_topic *t, int32_t i) {
+    err e = op->n == NODE_OPENED_MAX ? node_recover_opened(n, op) : ERR_OK;
+    e = e == ERR_OK ? part_open(sh, t, i, &op->v[op->n]) : e;
+    if (e == ERR_OK) {
+        plog_ahead(op->v[op->n++]->log);
+    }
+    return e;
+}
+
+static err node_boot_shard_logs(struct node *n, struct shard *sh) {
+    struct node_opened op = {.n = 0};
+    list_each(it, &sh->meta->topics) {
+        struct meta_topic *t = list_entry(it, struct meta_topic, link);
+        for (int32_t i = 0; i < t->parts_n; i++) {
+            err e = shard_owner(sh, t, i) == sh ? node_open_log(n, &op, sh, t, i) : ERR_OK;
+            if (e != ERR_OK) {
+                return e;
             }
         }
-        topics_hook(sh);
-        err e = store_begin(sh->store);
+    }
+    return node_recover_opened(n, &op);
+}
+
+static err node_boot_logs(struct node *n) {
+    for (uint32_t s = 0; s < n->shards_n; s++) {
+        err e = node_boot_shard_logs(n, n->shards[s]);
+        if (e != ERR_OK) {
+            return e;
+        }
+        topics_hook(n->shards[s]);
+        e = store_begin(n->shards[s]->store);
         if (e != ERR_OK) {
             return e;
         }

@@ -25,6 +25,7 @@
 #include "store_in.h"
 
 #define PIECE_BYTES (1 << 20)
+#define AHEAD_BYTES (256 << 10)
 
 struct scan_state {
     struct plog *lg;
@@ -114,7 +115,7 @@ static err check_metadata(struct plog *lg) {
     names_metadata_text(&lg->id, text, sizeof text);
     err e = call_open(lg->st->disk, path, DISK_RDONLY, &f, &size);
     if (e == ERR_OK) {
-        e = call_read(lg->st->disk, f, 0, (struct iovec){b, sizeof b}, &n);
+        e = call_read(lg->st->disk, f, 0, (struct iovec){b, size < (int64_t)sizeof b ? (size_t)size : sizeof b}, &n);
         call_close(lg->st->disk, f);
     }
     if (e != ERR_OK) {
@@ -274,11 +275,16 @@ static err remove_seg(struct scan_state *sc, struct seg *sg) {
     return ERR_OK;
 }
 
+/* The segment that plog_ahead looked at: the one that recovery reads in nearly every log. */
+static off64 ahead_base(const struct datadir_mark *m) {
+    return m ? m->segment : 0;
+}
+
 /* The page cache must not show what the disk may not have (T5); datadir_settle came before. */
 static void forget_above_mark(struct scan_state *sc, int64_t end) {
     const struct datadir_mark *m = sc->m;
     int64_t from = m && sc->sg->base < m->segment ? end : m && sc->sg->base == m->segment ? m->position : 0;
-    if (from < end) {
+    if (from < end && !(sc->lg->ahead && sc->sg->base == ahead_base(m))) {
         call_forget(sc->lg->st->disk, sc->file, from);
     }
 }
@@ -543,11 +549,46 @@ static err recover_clean(struct plog *lg) {
     return e == ERR_OK && lg->mark->has_producers ? recover_producers(lg, lg->mark->heavy) : e;
 }
 
+static bool is_unclean(const struct plog *lg, const char *dir) {
+    const struct datadir *dd = lg->st->dd;
+    return lg->unrecovered || !datadir_is_clean(dd) || (!lg->mark && datadir_has_dir(dd, dir));
+}
+
+/* What recovery will read of this segment, once its pages above the mark are forgotten. */
+static void read_ahead(struct plog *lg, struct disk_file *f, int64_t size) {
+    const struct datadir_mark *m = lg->mark;
+    int64_t above = m ? m->position : 0;
+    int64_t from = m && m->heavy >= 0 && m->heavy_segment == m->segment ? m->heavy_position : 0;
+    if (above >= size) {
+        return;
+    }
+    call_forget(lg->st->disk, f, above);
+    struct disk_req rq = {.op = DISK_AHEAD, .file = f, .at = from};
+    rq.len = size - from < AHEAD_BYTES ? (size_t)(size - from) : AHEAD_BYTES;
+    (void)disk_call(lg->st->disk, &rq);            /* a hint */
+    lg->ahead = true;
+}
+
+void plog_ahead(struct plog *lg) {
+    char dir[NAMES_DIR_CAP], path[NAMES_PATH_CAP];
+    struct disk_file *f;
+    int64_t size;
+    names_dir(&lg->id, dir);
+    if (!is_unclean(lg, dir) || !datadir_has_dir(lg->st->dd, dir) || (lg->mark && lg->mark->segments == 0)) {
+        return;
+    }
+    names_segment(&lg->id, ahead_base(lg->mark), ".log", path);
+    if (call_open(lg->st->disk, path, DISK_RDONLY, &f, &size) == ERR_OK) {     /* else recovery will say what is wrong */
+        read_ahead(lg, f, size);
+        call_close(lg->st->disk, f);
+    }
+}
+
 err plog_recover(struct plog *lg, struct plog_recovery *ret) {
     char dir[NAMES_DIR_CAP];
     struct plog_recovery got = {0};
     names_dir(&lg->id, dir);
-    bool unclean = lg->unrecovered || !datadir_is_clean(lg->st->dd) || (!lg->mark && datadir_has_dir(lg->st->dd, dir));
+    bool unclean = is_unclean(lg, dir);
     got.unclean = unclean;
     err e = unclean ? recover_unclean(lg, &got) : recover_clean(lg);
     if (e != ERR_OK) {

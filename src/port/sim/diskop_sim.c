@@ -28,6 +28,7 @@ const char *diskop_sim_path(const struct disk_req *rq) {
     case DISK_READ:
     case DISK_TRUNCATE:
     case DISK_FORGET:
+    case DISK_AHEAD:
         return rq->file->path;
     case DISK_SYNC:
         return rq->files_n > 0 ? rq->files[0]->path : rq->dirs_n > 0 ? rq->dirs[0] : NULL;
@@ -318,6 +319,11 @@ static err op_forget(struct diskop_sim *x) {
     return ERR_OK;
 }
 
+static err op_ahead(struct diskop_sim *x) {
+    must(x->rq->at >= 0);
+    return ERR_OK;                                 /* the cache decides when to read, as ever */
+}
+
 static err op_lock(struct diskop_sim *x) {
     list_each(it, &x->n->locks) {
         if (strcmp(list_entry(it, struct lock, link)->path, x->rq->path) == 0) {
@@ -349,7 +355,7 @@ static const struct {
     [DISK_RMTREE] = {op_rmtree, TRACE_DISK_RMTREE},     [DISK_LIST] = {op_list, TRACE_DISK_LIST},
     [DISK_STAT] = {op_stat, TRACE_DISK_STAT},           [DISK_SPACE] = {op_space, TRACE_DISK_SPACE},
     [DISK_FORGET] = {op_forget, TRACE_DISK_FORGET},     [DISK_LOCK] = {op_lock, TRACE_DISK_LOCK},
-    [DISK_PUT] = {op_put, TRACE_DISK_PUT},
+    [DISK_PUT] = {op_put, TRACE_DISK_PUT},              [DISK_AHEAD] = {op_ahead, TRACE_DISK_AHEAD},
 };
 
 static uint32_t iov_crc(const struct disk_req *rq) {
@@ -376,6 +382,7 @@ static struct facts facts_of(const struct disk_req *rq, err e) {
         return (struct facts){rq->flags, ok ? rq->size : 0, e};
     case DISK_TRUNCATE:
     case DISK_FORGET:
+    case DISK_AHEAD:
         return (struct facts){rq->at, (int64_t)rq->len, e};
     case DISK_LIST:
         return (struct facts){ok ? (int64_t)rq->entries_n : 0, 0, e};

@@ -27,7 +27,8 @@ static const char *const names[] = {
     [DISK_TRUNCATE] = "disk.truncate", [DISK_RENAME] = "disk.rename", [DISK_UNLINK] = "disk.unlink",
     [DISK_MKDIR] = "disk.mkdir",       [DISK_RMTREE] = "disk.rmtree", [DISK_LIST] = "disk.list",
     [DISK_STAT] = "disk.stat",         [DISK_SPACE] = "disk.space",   [DISK_FORGET] = "disk.forget",
-    [DISK_LOCK] = "disk.lock",         [DISK_PUT] = "disk.put",       [DISK_FAULT_TEAR] = "disk.tear",
+    [DISK_LOCK] = "disk.lock",         [DISK_PUT] = "disk.put",     [DISK_AHEAD] = "disk.ahead",
+    [DISK_FAULT_TEAR] = "disk.tear",
 };
 
 static bool arm(const char *spec) {

@@ -2,7 +2,7 @@
  * itself with SIGKILL right before its K-th operation of that name, counted over all lanes and shards (every
  * single system call counts: a sync of three files is three).
  *
- * Names: disk.open close write put read sync syncfs truncate rename unlink mkdir rmtree list stat space forget lock
+ * Names: disk.open close write put read sync syncfs truncate rename unlink mkdir rmtree list stat space forget ahead lock
  * (with "disk." in front), and disk.tear, which writes the first half of its K-th write and dies then. Compiled
  * out by NDEBUG_FAULTS. */
 #pragma once

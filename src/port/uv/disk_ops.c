@@ -314,6 +314,11 @@ static int op_forget(int root, struct disk_req *rq) {
     return posix_fadvise(rq->file->fd, rq->at, (off_t)rq->len, POSIX_FADV_DONTNEED);
 }
 
+static int op_ahead(int root, struct disk_req *rq) {
+    (void)root;
+    return posix_fadvise(rq->file->fd, rq->at, (off_t)rq->len, POSIX_FADV_WILLNEED);
+}
+
 /* The lock that Kafka's FileChannel.tryLock takes: a POSIX write lock on the whole file. The kernel drops it as
  * soon as any descriptor of this file is closed in this process, so this one stays open for ever. */
 static int op_lock(int root, struct disk_req *rq) {
@@ -342,7 +347,7 @@ static const struct {
     [DISK_RMTREE] = {op_rmtree, true, true},      [DISK_LIST] = {op_list, true, false},
     [DISK_STAT] = {op_stat, true, false},         [DISK_SPACE] = {op_space, false, false},
     [DISK_FORGET] = {op_forget, false, false},    [DISK_LOCK] = {op_lock, true, false},
-    [DISK_PUT] = {op_put, true, true},
+    [DISK_PUT] = {op_put, true, true},            [DISK_AHEAD] = {op_ahead, false, false},
 };
 
 static int64_t now_us(void) {

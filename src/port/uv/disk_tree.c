@@ -1,6 +1,6 @@
 /* Listing a directory, and removing one with its contents.
  *
- * Happy path: list reads the names, then asks each for its size; an entry that vanishes in between is left out.
+ * Happy path: list reads the names, then asks each that is no directory for its size; an entry that vanishes in between is left out.
  * remove empties a directory from below and unlinks it last, so that an interrupted removal can be repeated.
  * Failure modes: without memory nothing is returned; a removal ends at its first error and leaves the rest where it
  * is.
@@ -29,13 +29,13 @@ static DIR *open_dir(int root, const char *path, int extra_flags) {
     return dir;
 }
 
-/* The next name that is neither "." nor ".."; NULL at the end (errno 0) or on failure. */
-static const char *next_name(DIR *dir) {
+/* The next one that is neither "." nor ".."; NULL at the end (errno 0) or on failure. */
+static const struct dirent *next_entry(DIR *dir) {
     for (;;) {
         errno = 0;
         const struct dirent *de = readdir(dir);
         if (!de || (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)) {
-            return de ? de->d_name : NULL;
+            return de;
         }
     }
 }
@@ -45,7 +45,7 @@ struct listing {
     size_t n, cap;
 };
 
-static int add(struct listing *ls, const char *name, const struct stat *st) {
+static int add(struct listing *ls, const char *name, int64_t size, bool is_dir) {
     if (ls->n == ls->cap) {
         size_t cap = ls->cap ? ls->cap * 2 : 16;
         struct disk_entry *grown = mem_realloc(MEM_DISK, ls->entries, cap * sizeof *grown);
@@ -59,14 +59,18 @@ static int add(struct listing *ls, const char *name, const struct stat *st) {
     if (!copy) {
         return ENOMEM;
     }
-    ls->entries[ls->n++] = (struct disk_entry){.name = copy, .size = st->st_size, .is_dir = S_ISDIR(st->st_mode)};
+    ls->entries[ls->n++] = (struct disk_entry){.name = copy, .size = size, .is_dir = is_dir};
     return 0;
 }
 
+static int add_asked(struct listing *ls, DIR *dir, const char *name) {
+    struct stat st;
+    return fstatat(dirfd(dir), name, &st, 0) != 0 ? errno : add(ls, name, st.st_size, S_ISDIR(st.st_mode));
+}
+
 static int list_into(DIR *dir, struct listing *ls) {
-    for (const char *name; (name = next_name(dir));) {
-        struct stat st;
-        int e = fstatat(dirfd(dir), name, &st, 0) == 0 ? add(ls, name, &st) : errno;
+    for (const struct dirent *de; (de = next_entry(dir));) {
+        int e = de->d_type == DT_DIR ? add(ls, de->d_name, 0, true) : add_asked(ls, dir, de->d_name);
         if (e != 0 && e != ENOENT) {
             return e;
         }
@@ -94,8 +98,8 @@ int disk_tree_list(int root, const char *path, struct disk_entry **ret_entries, 
 static int remove_at(int at, const char *name, int depth);
 
 static int empty_dir(DIR *dir, int depth) {
-    for (const char *name; (name = next_name(dir));) {
-        int e = remove_at(dirfd(dir), name, depth);
+    for (const struct dirent *de; (de = next_entry(dir));) {
+        int e = remove_at(dirfd(dir), de->d_name, depth);
         if (e != 0) {
             return e;
         }

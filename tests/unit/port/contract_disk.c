@@ -91,6 +91,8 @@ static const struct step script[] = {
     {.op = DISK_LIST, .path = ".", .text = "p:5"},
     {.op = DISK_PUT, .path = "p", .flags = DISK_RDWR | DISK_CREATE | DISK_TRUNC, .text = "new"},
     {.op = DISK_OPEN, .path = "p", .flags = DISK_RDONLY, .size = 3},
+    {.op = DISK_FORGET, .at = 0},
+    {.op = DISK_AHEAD, .at = 0, .len = 3},
     {.op = DISK_READ, .at = 0, .len = 9, .text = "new"},
     {.op = DISK_CLOSE},
     {.op = DISK_UNLINK, .path = "p"},

@@ -55,7 +55,8 @@ START_TEST(br063_many_small_logs_with_producers) {
 }
 END_TEST
 
-/* After kill -9: a listing, whose directory it is, and the bytes above the mark; one sync for all that was cut. */
+/* After kill -9: a listing, whose directory it is (three requests), and the bytes above the mark (open, forget, read, close; seven when they were read
+ * ahead); one sync for all that was cut. */
 START_TEST(p12_many_logs_after_a_kill) {
     begin(false);
     all_append();
@@ -63,7 +64,7 @@ START_TEST(p12_many_logs_after_a_kill) {
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     all_append();
     rig_crash(&r, false);
-    ck_assert_uint_le(start_ops(), 8 * RIG_LOGS_MAX + 60);
+    ck_assert_uint_le(start_ops(), 19 * RIG_LOGS_MAX / 2 + 60);
     rig_check_recovered(&r);
     ck_assert_uint_le(stop_ops(), 200);
     ck_assert_uint_le(start_ops(), 40);

@@ -38,6 +38,7 @@ enum disk_op {
     DISK_SPACE,      /* -> size = free bytes of the file system for us */
     DISK_FORGET,     /* file, at, len: drop clean cached pages (POSIX_FADV_DONTNEED); len 0: to the end. What is
                       * covered only in part may stay */
+    DISK_AHEAD,      /* file, at, len: begin to read this range into the page cache, without waiting for it: a hint */
     DISK_LOCK,       /* path: create and hold an exclusive lock for the life of the process; LOCKED when another holds it */
 };
 
@@ -51,7 +52,7 @@ struct disk_file;                  /* an open descriptor; owned by whoever opene
 
 struct disk_entry {
     char *name;
-    int64_t size;
+    int64_t size;                  /* of a file */
     bool is_dir;
 };
 

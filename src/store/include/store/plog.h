@@ -44,6 +44,10 @@ bool plog_is_fenced(const struct plog *lg);
  * sync fenced is not lost: what is below its bound is read on. */
 bool plog_is_lost(const struct plog *lg);
 
+/* boot, before plog_recover, and for many logs before the first of these: recovery waits for the disk log by log, this begins the reading of what it will
+ * want, so that the disk works on many at once. A hint; nothing when the log was left cleanly. */
+void plog_ahead(struct plog *lg);
+
 struct plog_recovery {
     bool above_mark;               /* bytes lay above the durable mark: raise the leader epoch before serving (DESIGN 4) */
     bool unclean;                  /* the last run did not end cleanly for this log: with write.caching, readers may have seen what is gone */
