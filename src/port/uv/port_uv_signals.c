@@ -15,7 +15,7 @@
 #include "port_uv/port_uv.h"
 #include "port_uv_loop.h"
 
-#define BURST_MS 250
+#define BURST_MS 20
 
 static const int wanted[] = {SIGTERM, SIGINT, SIGHUP};
 
