@@ -2,7 +2,8 @@
  *
  * Happy path: snap_sim_add takes references to the dirty pages of a file as they are now; writes that follow copy them first, so the
  * commit brings exactly the submitted state to the platter, even if the page has changed since (then it stays dirty).
- * Failure modes: a failed sync leaves pages clean and, at random, absent, as Linux does; a lost one says OK.
+ * Failure modes: a failed sync leaves pages clean and, at random, absent, as Linux does; a lost one says OK. That a file was cut is in the file system's
+ * journal: a failed sync may leave it to the next one, but the kernel does not forget it as it does with pages.
  * Runs on: the world's thread. */
 #include "snap_sim.h"
 
@@ -141,19 +142,55 @@ static int64_t size_reached(const struct snap_inode *si, int64_t pages_end) {
     return si->size < si->ino->dur_size || reached < si->ino->dur_size ? si->ino->dur_size : reached;
 }
 
+/* Where the page ends when the file is cut there; FS_PAGE or more: whole. */
+static int64_t page_left(const struct fs_page *pg, size_t i, const struct fs_cut *cut) {
+    return cut->ver < pg->dur_ver ? FS_PAGE : cut->size - (int64_t)i * FS_PAGE;
+}
+
+static void cut_for_good(struct fs_inode *ino, const struct fs_cut *cut) {
+    for (size_t i = 0; i < ino->pages_n; i++) {
+        struct fs_page *pg = &ino->pages[i];
+        int64_t left = page_left(pg, i, cut);
+        if (left >= FS_PAGE || !pg->dur) {
+            continue;
+        }
+        struct fs_buf *b = left > 0 ? fs_sim_buf(pg->dur) : NULL;
+        if (b) {
+            memset(b->data + left, 0, (size_t)(FS_PAGE - left));
+        }
+        fs_sim_buf_drop(pg->dur);
+        pg->dur = b;
+    }
+    ino->dur_size = cut->size < ino->dur_size ? cut->size : ino->dur_size;
+}
+
+/* False: the file was cut, and all that was done to it waits for the next sync. */
+static bool fail_begins(const struct snap_inode *si, uint64_t ver, struct prng *rng) {
+    struct fs_inode *ino = si->ino;
+    bool cut = ino->cuts_n > 0 && ino->cuts[0].ver <= ver;
+    if (cut && prng_chance(rng, 1, 2)) {
+        return false;
+    }
+    for (size_t k = 0; k < ino->cuts_n && ino->cuts[k].ver <= ver; k++) {
+        cut_for_good(ino, &ino->cuts[k]);
+    }
+    return true;
+}
+
 void snap_sim_fail(struct snap_sim *s, struct prng *rng) {
     size_t p = 0;
     for (size_t i = 0; i < s->inodes_n; i++) {
         int64_t end = 0;
+        bool begins = fail_begins(&s->inodes[i], s->ver, rng);
         for (; p < s->pages_n && s->pages[p].ino == s->inodes[i].ino; p++) {
-            if (prng_chance(rng, 1, 2)) {
+            if (begins && (!s->pages[p].buf || prng_chance(rng, 1, 2))) {
                 commit_page(&s->pages[p]);
                 end = (int64_t)(s->pages[p].index + 1) * FS_PAGE;
-            } else {
+            } else if (begins) {
                 pretend_page(&s->pages[p]);
             }
         }
-        if (!s->inodes[i].ino->is_dir) {
+        if (begins && !s->inodes[i].ino->is_dir) {
             commit_inode(&s->inodes[i], s->ver, size_reached(&s->inodes[i], end));
         }
     }

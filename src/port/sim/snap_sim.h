@@ -32,5 +32,5 @@ void snap_sim_add_all(struct snap_sim *s, struct fs_sim *fs);
 void snap_sim_commit(struct snap_sim *s);
 void snap_sim_lie(struct snap_sim *s, struct prng *rng);        /* says OK, but one page stays behind; then commits the rest */
 /* The sync failed: each page may have reached the platter, and the size as far as they go; all count as clean ever after. Operations on names
- * stay pending. */
+ * stay pending; that a file was cut gets there, or stays pending with all that came after. */
 void snap_sim_fail(struct snap_sim *s, struct prng *rng);

@@ -346,6 +346,35 @@ START_TEST(failed_sync_keeps_what_was_written_back) {
 }
 END_TEST
 
+/* A cut is metadata: when a sync of it fails, the next one that succeeds covers it. */
+START_TEST(failed_sync_does_not_bring_back_what_was_cut) {
+    int before = 0, after = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        begin(seed);
+        fill('a', 2 * FS_PAGE);
+        sync_now();
+        fs_sim_truncate(m.ino, 100);
+        struct snap_sim *s = snap_sim_new(&m.fs);
+        snap_sim_add(s, m.ino);
+        snap_sim_fail(s, &m.r);
+        snap_sim_free(s);
+        if (seed % 2 == 0) {
+            sync_now();
+        }
+        crash_sim_power(&m.fs);
+        uint8_t got[2 * FS_PAGE];
+        size_t n = fs_sim_read(m.ino, 0, got, sizeof got);
+        ck_assert(n == 100 || (n == 2 * FS_PAGE && seed % 2 == 1));
+        ck_assert(!memchr(got, 0, n));
+        before += n > 100;
+        after += n == 100;
+        end();
+    }
+    ck_assert_int_gt(before, 10);
+    ck_assert_int_gt(after, 120);
+}
+END_TEST
+
 /* T18, lost write: the sync says OK; the cache hides the truth until it is dropped. */
 START_TEST(lost_write_shows_when_the_cache_is_dropped) {
     begin(1);
@@ -405,6 +434,7 @@ int main(void) {
     return run("fs_sim", TESTS(power_loss_keeps_what_a_sync_covered_and_any_part_of_the_rest, power_loss_with_cuts_invents_nothing,
                                what_follows_a_cut_is_lost_with_it, failed_sync_leaves_clean_pages_that_a_power_loss_takes,
                                failed_sync_keeps_what_was_written_back,
+                               failed_sync_does_not_bring_back_what_was_cut,
                                lost_write_shows_when_the_cache_is_dropped, forget_spares_pages_covered_in_part,
                                space_counts_pages_and_comes_back), NULL);
 }
