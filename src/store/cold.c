@@ -57,7 +57,7 @@ static void finish(struct cold_need *nd, err e) {
     struct plog *lg = nd->lg;
     struct store *st = lg->st;
     if (e != ERR_OK && nd->pinned) {
-        files_unpin(st, nd->seg);
+        files_unpin(st, nd->seg, DISK_LANE_READ);
     }
     st->cold.busy--;
     nd->ready(nd, e);
@@ -140,7 +140,7 @@ static void on_opened(struct disk_req *rq) {
     files_opened(lg->st, sg);
     files_pin(sg);
     nd->pinned = true;
-    files_trim(lg->st, lg->st->conf.files_max);
+    files_trim(lg->st, lg->st->conf.files_max, DISK_LANE_READ);
     if (rq->size < (sg == lg->written.seg ? lg->written.pos : sg->size)) {
         damaged(nd, sg->base, "shorter than it was");
         return;

@@ -3,6 +3,8 @@
  * Happy path: whoever opens a segment's file says so here; when more than files_max are open, the oldest that nobody
  * pins and whose bytes are synced is closed. A descriptor with unsynced bytes stays: an error of its pages may be
  * told to it alone (RELIABILITY 6, rule 4).
+ * A close is queued on the lane of whoever made room, before that one's next open: closes that wait for a slow lane
+ * while another opens file after file would use up the descriptors.
  * Failure modes: more than files_max may be open while that many logs are unsynced; the sync policy brings them down.
  * Runs on: owner shard. */
 #include "files.h"
@@ -33,11 +35,11 @@ void files_pin(struct seg *sg) {
     sg->pins++;
 }
 
-void files_unpin(struct store *st, struct seg *sg) {
+void files_unpin(struct store *st, struct seg *sg, enum disk_lane lane) {
     must(sg->pins > 0);
     sg->pins--;
     if (st->files.open > st->conf.files_max) {
-        files_trim(st, st->conf.files_max);
+        files_trim(st, st->conf.files_max, lane);
     }
 }
 
@@ -48,14 +50,14 @@ static void closed(struct disk_req *rq) {
     store_settle(st);
 }
 
-void files_close(struct store *st, struct seg *sg) {
+void files_close(struct store *st, struct seg *sg, enum disk_lane lane) {
     must(sg->file && sg->pins == 0);
     struct disk_req *rq = mem_zalloc(MEM_LOG, sizeof *rq);
     if (!rq) {
         return;                    /* stays open; the next trim tries again */
     }
     rq->op = DISK_CLOSE;
-    rq->lane = DISK_LANE_READ;
+    rq->lane = lane;
     rq->file = sg->file;
     rq->done = closed;
     rq->u = st;
@@ -66,13 +68,13 @@ void files_close(struct store *st, struct seg *sg) {
     disk_submit(st->disk, rq);
 }
 
-void files_trim(struct store *st, uint32_t max) {
+void files_trim(struct store *st, uint32_t max, enum disk_lane lane) {
     uint32_t looks = 0;
     for (struct list *it = st->files.lru.next; it != &st->files.lru && st->files.open > max;) {
         struct seg *sg = list_entry(it, struct seg, lru);
         it = it->next;
         if (sg->pins == 0 && !sg->dirty && !sg->syncing) {
-            files_close(st, sg);
+            files_close(st, sg, lane);
         } else if (++looks > TRIM_LOOKS_MAX) {
             return;
         }

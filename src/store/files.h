@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "base/types.h"
+#include "port/disk.h"
 
 struct seg;
 struct store;
@@ -17,8 +18,9 @@ void files_init(struct store *st);
 void files_opened(struct store *st, struct seg *sg);
 void files_touch(struct store *st, struct seg *sg);
 void files_pin(struct seg *sg);
-void files_unpin(struct store *st, struct seg *sg);
+/* lane: the caller's own; closes wait on it (as in files_trim and files_close). */
+void files_unpin(struct store *st, struct seg *sg, enum disk_lane lane);
 /* Close what may be closed until at most `max` are open. */
-void files_trim(struct store *st, uint32_t max);
+void files_trim(struct store *st, uint32_t max, enum disk_lane lane);
 /* Close sg's descriptor now; it must be open and unpinned. */
-void files_close(struct store *st, struct seg *sg);
+void files_close(struct store *st, struct seg *sg, enum disk_lane lane);

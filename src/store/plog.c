@@ -128,7 +128,7 @@ void plog_free(struct plog *lg) {
     list_each_safe(it, &lg->segs) {
         struct seg *sg = list_entry(it, struct seg, link);
         if (sg->file) {
-            files_close(st, sg);
+            files_close(st, sg, DISK_LANE_WRITE);
         }
         cold_unload(st, sg);
         sg->file = NULL;

@@ -33,7 +33,7 @@ static void finish(struct plog_cold_work *w, err e) {
     struct plog *lg = c->lg;
     struct store *st = lg->st;
     if (w->need.pinned) {
-        files_unpin(st, w->need.seg);
+        files_unpin(st, w->need.seg, DISK_LANE_READ);
     }
     chunk_unref(w->chunk);
     mem_free(w);
@@ -58,7 +58,7 @@ static void damaged(struct plog_cold_work *w, int64_t at) {
 /* Once more, with an index built from the segment itself. */
 static void distrust_index(struct plog_cold_work *w) {
     mark("cold.distrust");
-    files_unpin(w->c->lg->st, w->need.seg);
+    files_unpin(w->c->lg->st, w->need.seg, DISK_LANE_READ);
     w->need.pinned = false;
     w->need.index = w->need.rebuild = w->rebuilt = true;
     cold_need_start(&w->need);
@@ -214,7 +214,7 @@ static void start(struct plog_cold_work *w) {
         }
     } else if (cold) {             /* the hint was of no use after all */
         w->need.index = true;
-        files_unpin(lg->st, sg);
+        files_unpin(lg->st, sg, DISK_LANE_READ);
         cold_need_start(&w->need);
     } else {
         w->expect = sg->base;

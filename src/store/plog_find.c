@@ -153,7 +153,7 @@ static bool read_on(struct plog_find_work *w) {
 static void on_need(struct cold_need *nd, err e) {
     struct plog_find_work *w = nd->u;
     if (e == ERR_OK) {
-        files_unpin(w->f->lg->st, nd->seg);
+        files_unpin(w->f->lg->st, nd->seg, DISK_LANE_READ);
         w->ready = true;
         advance(w);
     } else {

@@ -219,7 +219,7 @@ static bool stop_advance(struct store *st) {
         }
         return true;
     case STOP_FILES:
-        files_trim(st, 0);
+        files_trim(st, 0, DISK_LANE_WRITE);
         if (st->pending > 0 || st->space_busy || cold_is_busy(st)) {
             return false;
         }

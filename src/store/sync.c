@@ -130,7 +130,7 @@ static void on_logs_synced(struct disk_req *rq) {
         settle_log(lg, rq);
         plog_put(lg);
     }
-    files_trim(st, st->conf.files_max);
+    files_trim(st, st->conf.files_max, DISK_LANE_WRITE);
     store_settle(st);
 }
 

@@ -123,7 +123,7 @@ static void on_cut(struct disk_req *rq) {
     struct write_job *j = rq->u;
     struct plog *lg = j->lg;
     lg->cutting = false;
-    files_unpin(lg->st, j->seg);
+    files_unpin(lg->st, j->seg, DISK_LANE_WRITE);
     if (rq->err != ERR_OK && !lg->dead) {
         plog_fence(lg, "cutting back a refused write", rq->sys_errno);
     }
@@ -138,7 +138,7 @@ static bool is_refusal(err e) {
 /* A failed write still pins its file: whoever goes on with it must not find it closed. */
 static void let_go(struct write_job *j) {
     if (j->rq.op == DISK_WRITE) {
-        files_unpin(j->lg->st, j->seg);
+        files_unpin(j->lg->st, j->seg, DISK_LANE_WRITE);
     }
 }
 
@@ -212,7 +212,7 @@ static void on_written(struct disk_req *rq) {
         fail(j, "writing");
         return;
     }
-    files_unpin(st, j->seg);
+    files_unpin(st, j->seg, DISK_LANE_WRITE);
     st->stats.writes++;
     st->stats.write_bytes += j->bytes;
     advance_queue(lg, j->bytes);
@@ -311,7 +311,7 @@ static void on_opened(struct disk_req *rq) {
     struct plog *lg = j->lg;
     struct seg *sg = j->seg;
     if (rq->err == ERR_LIMIT && !lg->dead) {
-        files_trim(lg->st, lg->st->files.open / 2);
+        files_trim(lg->st, lg->st->files.open / 2, DISK_LANE_WRITE);
     }
     if (rq->err != ERR_OK) {
         fail(j, "opening a segment");

@@ -237,14 +237,9 @@ def few_descriptors(c):
         assert k.recv("Metadata", 9)["brokers"]
         k.close()
     rest = [k for k in clients if k not in happy]
-    shed = 0
     for k in rest:
-        try:
-            assert k.recv("Metadata", 9)["brokers"]
-        except EOFError:
-            shed += 1                                # told by hanging up: it may come again
-    assert shed <= 20, f"{shed} of {len(rest)} waiting clients were hung up on"
-    print(f"# {n} of 300 served at once with {FILES} descriptors, {busy:.1%} of a processor while full, {shed} hung up on")
+        assert k.recv("Metadata", 9)["brokers"]      # waited in the backlog: nobody is hung up on
+    print(f"# {n} of 300 served at once with {FILES} descriptors, {busy:.1%} of a processor while full")
     assert metadata(c.conn(broker), [])["brokers"]
     for t in topics:
         for p in range(4):

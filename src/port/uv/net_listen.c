@@ -7,10 +7,10 @@
  * (no such name or address here), LIMIT, NOMEM. An address family that this machine has not is skipped while
  * another address works.
  * Short of descriptors (T57): accepting pauses while fewer than a reserve are free, which is seen at the number of
- * the descriptor that accept returned, for the kernel gives the lowest free one. Clients wait in the backlog, and
- * logs can still roll. A pause ends when this shard closes a connection, else a timer looks every ACCEPT_RETRY_MS;
- * both probe by duplicating the spare descriptor. If accept fails although (others ate the reserve), the spare
- * makes room to tell one waiting client by hanging up, and the pause begins.
+ * the descriptor that accept returned, for the kernel gives the lowest free one; or when accept finds none, for
+ * others may have eaten the reserve. Clients wait in the backlog, none is hung up on, and logs can still roll. A pause
+ * ends when this shard closes a connection, else a timer looks every ACCEPT_RETRY_MS; both probe by duplicating a
+ * listening socket.
  * Runs on: the shard that listens. */
 #include "net_listen.h"
 
@@ -66,22 +66,20 @@ static void unwatch(struct net_listener *l) {
     }
 }
 
-/* Descriptors from this number on are the reserve. */
+/* Descriptors from this number on are the reserve: what the store keeps open (an eighth, see serve.c) and a few more. */
 static int fd_ceiling(void) {
     struct rlimit lim;
     must(getrlimit(RLIMIT_NOFILE, &lim) == 0);
     rlim_t soft = lim.rlim_cur > INT32_MAX ? INT32_MAX : lim.rlim_cur;
-    rlim_t reserve = soft / 4 < LIMIT_FDS_RESERVED ? soft / 4 : LIMIT_FDS_RESERVED;
-    return (int)(soft - reserve);
+    rlim_t want = soft / 8 + LIMIT_FDS_RESERVED;
+    return (int)(soft - (want < soft / 4 ? want : soft / 4));
 }
 
 static bool has_room(struct net_uv *n) {
-    if (n->spare < 0) {
-        n->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    }
-    int probe = n->spare < 0 ? -1 : fcntl(n->spare, F_DUPFD_CLOEXEC, 0);
+    struct net_listener *l = list_entry(n->listeners.next, struct net_listener, link);
+    int probe = list_empty(&n->listeners) ? -1 : fcntl(l->socks[0].fd, F_DUPFD_CLOEXEC, 0);
     if (probe >= 0) {
-        (void)close(probe);            /* /dev/null */
+        (void)close(probe);            /* the socket stays open */
     }
     return probe >= 0 && probe < fd_ceiling();
 }
@@ -117,20 +115,6 @@ static void pause_all(struct net_uv *n) {
     must(uv_timer_start(&n->accept_timer, on_retry, ACCEPT_RETRY_MS, ACCEPT_RETRY_MS) == 0);
 }
 
-/* Hang up on the first in the backlog, with the descriptor that was kept for this. */
-static void shed_one(struct net_uv *n, int fd) {
-    if (n->spare < 0) {
-        return;
-    }
-    mark("net.accept_shed");
-    (void)close(n->spare);             /* /dev/null */
-    int shed = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-    if (shed >= 0) {
-        (void)close(shed);             /* nothing was sent */
-    }
-    n->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
 /* Hands one accepted socket out. */
 static void hand_out(struct net_listener *l, int fd, const union net_sa *peer) {
     struct net_accepted *a = mem_alloc(MEM_NET, sizeof *a);
@@ -164,7 +148,7 @@ static bool accept_one(struct listen_sock *s) {
     case ENFILE:
     case ENOBUFS:
     case ENOMEM:
-        shed_one(n, s->fd);
+        mark("net.accept_starved");
         pause_all(n);
         return false;
     default:                           /* this one died while it waited (ECONNABORTED, …): the next may be well */
@@ -316,9 +300,6 @@ err net_listen_open(struct net *net, const char *host, uint16_t port,
     if (r != 0) {
         net_listen_close(l);
         return net_uv_err(r);
-    }
-    if (n->spare < 0) {
-        n->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
     list_push_back(&n->listeners, &l->link);
     if (!n->paused) {

@@ -120,7 +120,6 @@ void net_uv_init(struct net_uv *n, struct port_uv *p) {
         .unsent = net_conn_unsent,
     };
     n->port = p;
-    n->spare = -1;
     list_init(&n->dirty);
     list_init(&n->finished);
     list_init(&n->telling);
@@ -135,9 +134,6 @@ void net_uv_done(struct net_uv *n) {
     must(n->conns == 0);
     must(list_empty(&n->listeners));
     must(list_empty(&n->finished));
-    if (n->spare >= 0) {
-        (void)close(n->spare);         /* /dev/null */
-    }
     uv_close((uv_handle_t *)&n->linger_timer, NULL);
     uv_close((uv_handle_t *)&n->accept_timer, NULL);
 }

@@ -33,7 +33,6 @@ struct net_uv {
     struct list listeners;             /* net_listener, open ones */
     uv_timer_t accept_timer;           /* while paused: look for a free descriptor */
     bool paused;                       /* descriptors are short: nothing is accepted */
-    int spare;                         /* a descriptor to probe and to shed with; -1 before the first listen */
     uint8_t scratch[NET_SCRATCH_BYTES];            /* where bytes go that nobody wants */
 };
 

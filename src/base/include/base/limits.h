@@ -38,7 +38,7 @@
 #define LIMIT_INBOX_PER_TURN 4096                 /* asks taken per turn */
 #define LIMIT_TIMERS_PER_TURN 4096
 #define LIMIT_IOV 1024                            /* pieces of one gathered write */
-#define LIMIT_FDS_RESERVED 64                     /* kept for logs, rolls and the spare */
+#define LIMIT_FDS_RESERVED 64                     /* kept for rolls and directories, beside the store's eighth */
 #define LIMIT_SETTINGS_FILE_BYTES (1 << 20)
 #define LIMIT_META_RECORD_BYTES (1 << 20)
 #define LIMIT_SHARDS 64
