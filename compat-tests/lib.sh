@@ -94,3 +94,49 @@ compat_proxy() { compat_build frame-proxy "$COMPAT/proxy" cc -std=gnu2x -O1 -g -
 
 make_venv() { python3 -m venv "$1" && "$1/bin/pip" -q install --disable-pip-version-check "kafka-python==$KAFKA_PYTHON_VERSION"; }
 compat_kafka_python() { echo "$(fetch_once "kafka-python-$KAFKA_PYTHON_VERSION" make_venv)/bin/python"; }
+
+# ---- the stock-client matrix (clients/) -------------------------------------------------------------------------------
+
+mvn_clients() {                                      # mvn_clients VERSION DIR
+    mvn -q -B -ntp -f "$COMPAT/java/pom.xml" -P clients -Dclients.version="$1" -Djackson.version="$JACKSON_VERSION" \
+        "org.apache.maven.plugins:maven-dependency-plugin:$MAVEN_DEPENDENCY_PLUGIN_VERSION:copy-dependencies" \
+        -DincludeScope=runtime -DoutputDirectory="$2/jars"
+}
+
+# The program of clients/java against 3.9, 4.0 or the newest kafka-clients: a folder with jars/ and classes/.
+compat_matrix_java() {
+    local version dir
+    case $1 in 3.9) version=$KAFKA_OLD_VERSION ;; 4.0) version=$KAFKA_4_0_VERSION ;; *) version=$KAFKA_VERSION ;; esac
+    dir=$(fetch_once "matrix-java-$version" mvn_clients "$version") || return 1
+    (
+        flock 9
+        if [ ! -e "$dir/classes/.done" ] || [ -n "$(find "$COMPAT/clients/java" -name '*.java' -newer "$dir/classes/.done")" ]; then
+            rm -rf "$dir/classes"
+            mkdir -p "$dir/classes"
+            javac -nowarn -d "$dir/classes" -cp "$dir/jars/*" "$COMPAT"/clients/java/*.java >&2 && touch "$dir/classes/.done"
+        fi
+    ) 9>"$CACHE/.matrix-java-$version-lock" || return 1
+    echo "$dir"
+}
+
+compat_matrix_c() {
+    local flags
+    flags=$(pkg-config --cflags --libs rdkafka libcjson) || return 1
+    # shellcheck disable=SC2086
+    compat_build matrix-c "$COMPAT/clients/c" cc -std=gnu2x -O1 -g -Wall -Wextra -Werror -o {} matrix.c b64.c $flags
+}
+
+pip_venv() {                                         # pip_venv PACKAGES DIR
+    # shellcheck disable=SC2086
+    python3 -m venv "$2" && "$2/bin/pip" -q install --disable-pip-version-check $1
+}
+
+# The Python clients and their codecs: `old` has the old kafka-python, `new` everything newest.
+compat_matrix_venv() {
+    local codecs="cramjam==$CRAMJAM_VERSION python-snappy==$PYTHON_SNAPPY_VERSION lz4==$PYTHON_LZ4_VERSION zstandard==$PYTHON_ZSTANDARD_VERSION"
+    case $1 in
+        old) fetch_once "matrix-python-$KAFKA_PYTHON_VERSION" pip_venv "kafka-python==$KAFKA_PYTHON_VERSION $codecs" ;;
+        *) fetch_once "matrix-python-$CONFLUENT_KAFKA_VERSION-$KAFKA_PYTHON_NEW_VERSION-$AIOKAFKA_VERSION" pip_venv \
+               "confluent-kafka==$CONFLUENT_KAFKA_VERSION kafka-python==$KAFKA_PYTHON_NEW_VERSION aiokafka==$AIOKAFKA_VERSION $codecs" ;;
+    esac
+}

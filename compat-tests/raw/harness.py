@@ -48,7 +48,7 @@ class Context:
     numbers = itertools.count(1)
 
     def __init__(self, options):
-        self.kind, self.shards, self.full = options.broker, options.shards, options.full
+        self.options, self.kind, self.shards, self.full = options, options.broker, options.shards, options.full
         self.opened = []
         self.current = None
 
