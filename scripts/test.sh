@@ -44,7 +44,6 @@ step build.debug 900 scripts/build.sh debug
 step build.asan 900 scripts/build.sh asan
 step tidy 400 ctest --test-dir build/debug --output-on-failure -L tidy
 step rules 60 tests/rules.py
-# One retry: a few tests on real sockets and clocks starve when the machine is busy; ctest prints the failure all the same.
 step unit.asan 900 ctest --test-dir build/asan --output-on-failure -j2 -LE 'sim|tidy'
 if full; then
     step sim.seeds 1200 build/debug/sim --seeds 1..2000 --all
