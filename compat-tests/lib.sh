@@ -140,3 +140,29 @@ compat_matrix_venv() {
                "confluent-kafka==$CONFLUENT_KAFKA_VERSION kafka-python==$KAFKA_PYTHON_NEW_VERSION aiokafka==$AIOKAFKA_VERSION $codecs" ;;
     esac
 }
+
+compat_matrix_go() { compat_build matrix-go "$COMPAT/clients/go" go build -o {} .; }
+
+# The Rust clients: built beside a copy of the sources, so that nothing is written here; librdkafka is compiled from the crate.
+compat_matrix_rust() {
+    local dir=$CACHE/matrix-rust
+    (
+        flock 9
+        if [ ! -e "$dir/.done" ] || [ -n "$(find "$COMPAT/clients/rust" -newer "$dir/.done" -type f)" ]; then
+            mkdir -p "$dir/src"
+            cp "$COMPAT"/clients/rust/Cargo.toml "$dir/" && cp "$COMPAT"/clients/rust/src/*.rs "$dir/src/" || exit 1
+            RDKAFKA_VERSION=$RDKAFKA_VERSION RSKAFKA_VERSION=$RSKAFKA_VERSION \
+                cargo build -q --manifest-path "$dir/Cargo.toml" --target-dir "$dir/target" >&2 && touch "$dir/.done"
+        fi
+    ) 9>"$CACHE/.matrix-rust-lock" || return 1
+    echo "$dir/target/debug/clients-rust"
+}
+
+npm_clients() { cp "$COMPAT/clients/node/package.json" "$1/" && (cd "$1" && npm install --silent --no-audit --no-fund); }
+
+# The Node clients: a folder with their packages and a fresh copy of the programs.
+compat_matrix_node() {
+    local dir
+    dir=$(fetch_once "matrix-node-$KAFKAJS_VERSION-$PLATFORMATIC_KAFKA_VERSION" npm_clients) || return 1
+    cp -u "$COMPAT"/clients/node/*.mjs "$dir/" && echo "$dir"
+}

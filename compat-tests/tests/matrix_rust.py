@@ -1,0 +1,26 @@
+"""The Rust clients of the matrix: rdkafka with the librdkafka of its own source, rskafka."""
+import subprocess
+
+from raw import matrix
+from raw.broker import shell
+from raw.harness import Skip
+from raw.tools import need
+
+
+def program(name):
+    def command():
+        need("cargo", "cc", "make")
+        try:
+            return [shell("compat_matrix_rust"), name]
+        except (subprocess.CalledProcessError, IndexError):
+            raise Skip("the Rust clients do not build here (clients/rust/Cargo.toml says which Rust they need)") from None
+    return command
+
+
+NO_SETTINGS = "no calls for settings"
+
+matrix.client("rdkafka", program("rdkafka"))
+matrix.client("rskafka", program("rskafka"), lacks={
+    "configs": NO_SETTINGS, "alter": NO_SETTINGS, "configs-at-create": NO_SETTINGS, "grow": "no call for CreatePartitions",
+    "acks 1": "always acks=all", "acks0": "always acks=all", "idempotent": "never idempotent",
+    "headers": "headers are a map: a name comes once, and never without a value"})
