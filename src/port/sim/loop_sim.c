@@ -127,8 +127,8 @@ static void turn(void *arg) {
 
 static void end(struct loop_sim *lp) {
     struct world *w = world_of(lp);
-    if (!list_empty(&lp->conns) || !list_empty(&lp->listeners) || !disk_sim_idle(&lp->disk)) {
-        world_fail(w, "%s: shard %u stopped with connections, listeners or disk requests", lp->node->name, lp->port.shard);
+    if (!list_empty(&lp->conns) || !list_empty(&lp->listeners) || !disk_sim_idle(&lp->disk) || !work_sim_idle(&lp->work)) {
+        world_fail(w, "%s: shard %u stopped with connections, listeners, disk or work requests", lp->node->name, lp->port.shard);
     }
     lp->stopped = true;
     event_sim_cancel(&w->heap, &lp->poll);
@@ -211,8 +211,9 @@ struct loop_sim *loop_sim_new(struct world_node *n, uint32_t shard) {
     event_sim_init(&n->w->heap, &lp->wake, wake_fire);
     init_channels(lp);
     disk_sim_init(&lp->disk, n, lp);
+    work_sim_init(&lp->work, lp);
     net_sim_init(lp);
-    lp->port = (struct port){.clock = &lp->clock, .disk = &lp->disk.disk, .net = &lp->net, .inbox = &lp->inbox, .rng = &lp->rng,
+    lp->port = (struct port){.clock = &lp->clock, .disk = &lp->disk.disk, .net = &lp->net, .inbox = &lp->inbox, .work = &lp->work.work, .rng = &lp->rng,
                              .secret = secret, .on_turn = on_turn, .wake_at = wake_at, .again = again, .stop = stop, .shard = shard};
     return lp;
 }
@@ -221,6 +222,7 @@ void loop_sim_free(struct loop_sim *lp) {
     struct event_heap *h = &world_of(lp)->heap;
     lp->dead = true;
     disk_sim_done(&lp->disk);
+    work_sim_done(&lp->work);
     for (uint32_t i = 0; i < lp->node->loops_n; i++) {
         event_sim_done(h, &lp->channels[i].ev);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "disk_sim.h"
+#include "work_sim.h"
 #include "world_sim.h"
 
 struct loop_channel {            /* messages from one shard to another, in order */
@@ -18,6 +19,7 @@ struct loop_sim {
     struct net net;
     struct inbox inbox;
     struct disk_sim disk;
+    struct work_sim work;
     struct world_node *node;
     struct prng rng, secrets;
     struct event_sim poll, wake;

@@ -14,13 +14,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/must.h"
 #include "disk_fault.h"
 #include "disk_ops.h"
+#include "thread_uv.h"
 
 #define LANE_STACK_BYTES (256 << 10)
 
@@ -65,20 +65,9 @@ static bool lane_start(struct disk_uv *d, enum disk_lane which) {
     if (ln->started) {
         return true;
     }
-    sigset_t all, former;
-    pthread_attr_t attr;
-    must(sigfillset(&all) == 0);
-    must(pthread_attr_init(&attr) == 0);
-    must(pthread_attr_setstacksize(&attr, LANE_STACK_BYTES) == 0);
-    must(pthread_sigmask(SIG_SETMASK, &all, &former) == 0);
-    ln->started = pthread_create(&ln->thread, &attr, run_lane, ln) == 0;
-    must(pthread_sigmask(SIG_SETMASK, &former, NULL) == 0);
-    must(pthread_attr_destroy(&attr) == 0);
-    if (ln->started) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "d%u-%s", d->shard, names[which]);
-        (void)pthread_setname_np(ln->thread, name);        /* only for people */
-    }
+    char name[16];
+    (void)snprintf(name, sizeof name, "d%u-%s", d->shard, names[which]);
+    ln->started = thread_uv_start(&ln->thread, name, LANE_STACK_BYTES, run_lane, ln);
     return ln->started;
 }
 

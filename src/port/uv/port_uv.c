@@ -61,6 +61,7 @@ static void on_async(uv_async_t *h) {
     p->delivered = true;               /* this is the poll: the check comes next */
     port_uv_signals_take(p);
     (void)disk_uv_deliver(&p->disk);   /* how many does not matter: a turn follows anyway */
+    work_uv_deliver(&p->work);
 }
 
 /* Any thread; also from a signal handler. */
@@ -159,7 +160,7 @@ static void init_handles(struct port_uv *p) {
 static void init_port(struct port_uv *p, uint32_t shard) {
     p->clock = (struct clock){.now = mono_ms, .now_us = mono_us, .wall = wall_ms};
     p->wake = INT64_MAX;
-    p->port = (struct port){.clock = &p->clock, .disk = &p->disk.disk, .net = &p->net.net, .inbox = &p->inbox.inbox,
+    p->port = (struct port){.clock = &p->clock, .disk = &p->disk.disk, .net = &p->net.net, .inbox = &p->inbox.inbox, .work = &p->work.work,
                             .rng = &p->rng, .secret = secret, .on_turn = on_turn, .wake_at = wake_at, .again = again,
                             .stop = stop, .shard = shard};
     uint64_t seed;
@@ -201,6 +202,7 @@ err port_uv_new(uint32_t shard, const char *root, struct port_uv **ret_p) {
         return e;
     }
     p->disk.shard = shard;
+    work_uv_init(&p->work, shard, wake_loop, p);
     ignore_sigpipe();
     init_handles(p);
     inbox_uv_init(&p->inbox, wake, kick, p);
@@ -226,6 +228,7 @@ void port_uv_free(struct port_uv *p) {
     }
     port_uv_signals_forget(p);
     disk_uv_done(&p->disk);
+    work_uv_done(&p->work);
     net_uv_done(&p->net);
     uv_close((uv_handle_t *)&p->check, NULL);
     uv_close((uv_handle_t *)&p->idle, NULL);

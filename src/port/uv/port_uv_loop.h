@@ -7,6 +7,7 @@
 #include "inbox_uv.h"
 #include "net_uv.h"
 #include "port/port.h"
+#include "work_uv.h"
 
 struct port_uv {
     struct port port;                  /* first */
@@ -18,6 +19,7 @@ struct port_uv {
     uv_timer_t timer;                  /* ends the poll when wake_at has come */
     uv_async_t async;                  /* another thread, or a signal, has something for us */
     struct disk_uv disk;
+    struct work_uv work;
     struct inbox_uv inbox;
     struct net_uv net;
     void (*turn)(void *u);

@@ -10,7 +10,7 @@
 
 int contract_main(const struct contract_rig *rig) {
     Suite *s = suite_create(rig->name);
-    TCase *cases[] = {contract_loop(rig), contract_disk(rig), contract_net(rig)};
+    TCase *cases[] = {contract_loop(rig), contract_disk(rig), contract_net(rig), contract_work(rig)};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tcase_set_timeout(cases[i], CONTRACT_SECONDS);
         suite_add_tcase(s, cases[i]);

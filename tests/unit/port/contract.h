@@ -53,3 +53,4 @@ int contract_main(const struct contract_rig *rig);
 TCase *contract_loop(const struct contract_rig *rig);
 TCase *contract_disk(const struct contract_rig *rig);
 TCase *contract_net(const struct contract_rig *rig);
+TCase *contract_work(const struct contract_rig *rig);

@@ -9,12 +9,14 @@
 #include "port/disk.h"
 #include "port/inbox.h"
 #include "port/net.h"
+#include "port/work.h"
 
 struct port {
     struct clock *clock;
     struct disk *disk;
     struct net *net;
     struct inbox *inbox;                       /* this shard's own */
+    struct work *work;                         /* computation off the turn */
     struct prng *rng;                          /* decisions, hash seeds */
     void (*secret)(struct port *p, uint8_t *buf, size_t n);   /* ids, nonces, keys: secure (seeded in simulation) */
     void (*on_turn)(struct port *p, void (*turn)(void *u), void *u);
