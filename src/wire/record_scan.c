@@ -39,6 +39,15 @@ err record_scan_init(struct record_scan *s, span batch, size_t unzip_max) {
     return ERR_OK;
 }
 
+err record_scan_tap(struct record_scan *s, err (*tap)(void *u, span piece), void *u) {
+    if (!s->buf) {
+        return tap(u, span_of(s->p, (size_t)(s->end - s->p)));
+    }
+    s->tap = tap;
+    s->tap_u = u;
+    return ERR_OK;
+}
+
 void record_scan_done(struct record_scan *s) {
     zip_stream_done(&s->z);
     mem_free(s->buf);
@@ -55,6 +64,10 @@ static const char *text_of(err e) {
         return "the batch unpacks to more than this broker looks through";
     case ERR_NOMEM:
         return "no memory to unpack the batch";
+    case ERR_BATCH_TOO_LARGE:
+        return "the batch is larger than the topic's max.message.bytes once it is packed as compression.type says";
+    case ERR_CANCELLED:
+        return "the broker stops";
     default:
         return "the batch cannot be unpacked";
     }
@@ -79,6 +92,9 @@ static void fill(struct record_scan *s) {
         memmove(s->buf, s->p, have);
     }
     err e = zip_stream_read(&s->z, s->buf + have, SCAN_BYTES - have, &got);
+    if (!e && s->tap && got > 0) {
+        e = s->tap(s->tap_u, span_of(s->buf + have, got));
+    }
     if (e) {
         fail(s, e, text_of(e));
     }

@@ -1,11 +1,13 @@
 /* The codecs of a record batch, by number, all at once.
  *
- * Happy path: packing is one call down. Unpacking streams into a growing buffer, which is copied
+ * Happy path: packing is one piece put into a sink. Unpacking streams into a growing buffer, which is copied
  * into the arena once its size is known; snappy knows it before.
  * Failure modes: a number that names no codec is CORRUPT, and so is nothing at all: every codec's
  * empty stream has bytes.
  * Runs on: any. */
 #include "wire/zip.h"
+
+#include <string.h>
 
 #include "zip_codec.h"
 #include "zip_out.h"
@@ -56,18 +58,22 @@ err zip_unpack(enum batch_codec codec, span in, size_t max, struct arena *a, spa
 }
 
 err zip_pack(enum batch_codec codec, span in, struct arena *a, span *ret_out) {
-    switch (codec) {
-    case CODEC_NONE:
+    struct zip_sink s;
+    if (codec == CODEC_NONE) {
         *ret_out = in;
         return ERR_OK;
-    case CODEC_GZIP:
-        return zip_gzip_pack(in, a, ret_out);
-    case CODEC_SNAPPY:
-        return zip_snappy_pack(in, a, ret_out);
-    case CODEC_LZ4:
-        return zip_lz4_pack(in, a, ret_out);
-    case CODEC_ZSTD:
-        return zip_zstd_pack(in, a, ret_out);
     }
-    return ERR_BAD_REQUEST;
+    err e = zip_sink_init(&s, codec, zip_sink_level(codec), 0, INT32_MAX);
+    if (e) {
+        return e;
+    }
+    e = zip_sink_put(&s, in);
+    e = e ? e : zip_sink_finish(&s);
+    uint8_t *p = e ? NULL : arena_alloc(a, s.n);
+    if (p) {
+        memcpy(p, s.p, s.n);
+        *ret_out = span_of(p, s.n);
+    }
+    zip_sink_done(&s);
+    return e ? e : p ? ERR_OK : ERR_NOMEM;
 }

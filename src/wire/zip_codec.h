@@ -1,7 +1,8 @@
-/* What each codec is to zip.c and zip_stream.c. Private to the room. */
+/* What each codec is to zip_stream.c. Private to the room. */
 #pragma once
 
 #include "wire/zip.h"
+#include "wire/zip_sink.h"
 #include "wire/zip_stream.h"
 
 struct zip_codec {
@@ -19,8 +20,13 @@ void zip_stream_release(void *u, void *p);
 /* Its blocks tell their sizes, so that unpacking all at once needs no growing buffer. As zip_unpack. */
 err zip_snappy_unpack(span in, size_t max, struct arena *a, span *ret_out);
 
-/* As zip_pack. */
-err zip_gzip_pack(span in, struct arena *a, span *ret_out);
-err zip_snappy_pack(span in, struct arena *a, span *ret_out);
-err zip_lz4_pack(span in, struct arena *a, span *ret_out);
-err zip_zstd_pack(span in, struct arena *a, span *ret_out);
+/* What each codec is to zip_sink.c. */
+struct zip_packer {
+    err (*open)(struct zip_sink *s, int level);    /* s->p, n, max are set: make s->state. NOMEM */
+    err (*put)(struct zip_sink *s, span bytes);    /* write behind s->n. LIMIT, NOMEM */
+    err (*finish)(struct zip_sink *s);
+    void (*close)(struct zip_sink *s);
+};
+extern const struct zip_packer zip_gzip_packer, zip_snappy_packer, zip_lz4_packer, zip_zstd_packer;
+/* Make room for at least so many bytes behind s->n. LIMIT when s->n passed the ceiling already, NOMEM. */
+err zip_sink_room(struct zip_sink *s, size_t least);

@@ -59,23 +59,59 @@ static void gzip_close(struct zip_stream *z) {
 
 const struct zip_codec zip_gzip_codec = {gzip_open, gzip_read, gzip_close};
 
-err zip_gzip_pack(span in, struct arena *a, span *ret_out) {
-    z_stream z = from_span(in);
-    if (in.n > INT32_MAX) {
-        return ERR_LIMIT;
-    }
-    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW_BITS, GZIP_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+/* ---- packing ---- */
+
+static err pack_open(struct zip_sink *s, int level) {
+    z_stream *z = mem_alloc(MEM_ARENA, sizeof *z);
+    if (!z) {
         return ERR_NOMEM;
     }
-    size_t bound = deflateBound(&z, in.n);
-    uint8_t *p = arena_alloc(a, bound);
-    z.next_out = p;
-    z.avail_out = (unsigned)bound;
-    bool ok = p && deflate(&z, Z_FINISH) == Z_STREAM_END;
-    deflateEnd(&z);
-    if (!ok) {
+    *z = from_span(SPAN_NULL);
+    if (deflateInit2(z, level, Z_DEFLATED, GZIP_WINDOW_BITS, GZIP_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+        mem_free(z);
         return ERR_NOMEM;
     }
-    *ret_out = span_of(p, bound - z.avail_out);
+    s->state = z;
     return ERR_OK;
 }
+
+/* Take all of the input, and with Z_FINISH write all that is left. */
+static err pack_run(struct zip_sink *s, int how) {
+    z_stream *z = s->state;
+    for (;;) {
+        err e = zip_sink_room(s, 1);
+        if (e) {
+            return e;
+        }
+        size_t room = s->cap - s->n;
+        z->next_out = s->p + s->n;
+        z->avail_out = room < INT32_MAX ? (unsigned)room : INT32_MAX;
+        int rc = deflate(z, how);
+        s->n = (size_t)(z->next_out - s->p);
+        if (rc == Z_STREAM_END || (how == Z_NO_FLUSH && z->avail_in == 0 && z->avail_out > 0)) {
+            return ERR_OK;
+        }
+        if (rc != Z_OK && rc != Z_BUF_ERROR) {
+            return ERR_NOMEM;
+        }
+    }
+}
+
+static err pack_put(struct zip_sink *s, span bytes) {
+    z_stream *z = s->state;
+    if (bytes.n > INT32_MAX) {
+        return ERR_LIMIT;
+    }
+    z->next_in = (Bytef *)(uintptr_t)bytes.p;
+    z->avail_in = (unsigned)bytes.n;
+    return bytes.n > 0 ? pack_run(s, Z_NO_FLUSH) : ERR_OK;
+}
+
+static err pack_finish(struct zip_sink *s) { return pack_run(s, Z_FINISH); }
+
+static void pack_close(struct zip_sink *s) {
+    deflateEnd(s->state);
+    mem_free(s->state);
+}
+
+const struct zip_packer zip_gzip_packer = {pack_open, pack_put, pack_finish, pack_close};

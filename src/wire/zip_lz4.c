@@ -45,17 +45,60 @@ static void lz4_close(struct zip_stream *z) {
 
 const struct zip_codec zip_lz4_codec = {lz4_open, lz4_read, lz4_close};
 
-err zip_lz4_pack(span in, struct arena *a, span *ret_out) {
-    LZ4F_preferences_t prefs = {.frameInfo = {.blockSizeID = LZ4F_max64KB, .blockMode = LZ4F_blockIndependent}};
-    size_t bound = LZ4F_compressFrameBound(in.n, &prefs);
-    uint8_t *p = arena_alloc(a, bound);
-    if (!p) {
+/* ---- packing ---- */
+
+#define LZ4_PIECE_BYTES ((size_t)64 << 10)
+#define LZ4_FAST 0
+#define LZ4_HIGH_MIN 3                   /* below, the library packs fast */
+
+/* As Kafka's clients have it: the default level means the fast method, any other the thorough one. */
+static LZ4F_preferences_t prefs_of(int level) {
+    int high = level < LZ4_HIGH_MIN ? LZ4_HIGH_MIN : level;
+    return (LZ4F_preferences_t){.frameInfo = {.blockSizeID = LZ4F_max64KB, .blockMode = LZ4F_blockIndependent},
+                                .compressionLevel = level == ZIP_LEVEL_LZ4 ? LZ4_FAST : high};
+}
+
+static err wrote(struct zip_sink *s, size_t rc) {
+    if (LZ4F_isError(rc)) {
         return ERR_NOMEM;
     }
-    size_t n = LZ4F_compressFrame(p, bound, in.p, in.n, &prefs);
-    if (LZ4F_isError(n)) {
-        return ERR_NOMEM;
-    }
-    *ret_out = span_of(p, n);
+    s->n += rc;
     return ERR_OK;
 }
+
+static void pack_close(struct zip_sink *s) {
+    (void)LZ4F_freeCompressionContext(s->state);         /* cannot fail but for nonsense */
+}
+
+static err pack_open(struct zip_sink *s, int level) {
+    LZ4F_CustomMem mem = {.customAlloc = zip_stream_alloc, .customFree = zip_stream_release};
+    LZ4F_preferences_t prefs = prefs_of(level);
+    s->state = LZ4F_createCompressionContext_advanced(mem, LZ4F_VERSION);
+    if (!s->state) {
+        return ERR_NOMEM;
+    }
+    err e = zip_sink_room(s, LZ4F_HEADER_SIZE_MAX);
+    e = e ? e : wrote(s, LZ4F_compressBegin(s->state, s->p + s->n, s->cap - s->n, &prefs));
+    if (e) {
+        pack_close(s);
+    }
+    return e;
+}
+
+static err pack_put(struct zip_sink *s, span bytes) {
+    err e = ERR_OK;
+    while (!e && bytes.n > 0) {
+        size_t n = bytes.n < LZ4_PIECE_BYTES ? bytes.n : LZ4_PIECE_BYTES;
+        e = zip_sink_room(s, LZ4F_compressBound(LZ4_PIECE_BYTES, NULL));
+        e = e ? e : wrote(s, LZ4F_compressUpdate(s->state, s->p + s->n, s->cap - s->n, bytes.p, n, NULL));
+        bytes = span_of(bytes.p + n, bytes.n - n);
+    }
+    return e;
+}
+
+static err pack_finish(struct zip_sink *s) {
+    err e = zip_sink_room(s, LZ4F_compressBound(LZ4_PIECE_BYTES, NULL));
+    return e ? e : wrote(s, LZ4F_compressEnd(s->state, s->p + s->n, s->cap - s->n, NULL));
+}
+
+const struct zip_packer zip_lz4_packer = {pack_open, pack_put, pack_finish, pack_close};

@@ -169,24 +169,62 @@ static void snappy_close(struct zip_stream *z) {
 
 const struct zip_codec zip_snappy_codec = {snappy_open, snappy_read, snappy_close};
 
-err zip_snappy_pack(span in, struct arena *a, span *ret_out) {
-    size_t blocks = in.n / XERIAL_BLOCK_BYTES + 1;
-    size_t block_bound = snappy_max_compressed_length(XERIAL_BLOCK_BYTES);
-    uint8_t *p = arena_alloc(a, XERIAL_HEAD_BYTES + blocks * (4 + block_bound));
-    if (!p) {
-        return ERR_NOMEM;
+/* ---- packing ---- */
+
+/* What is put in until it fills a block. */
+struct snappy_gather {
+    size_t n;
+    uint8_t p[XERIAL_BLOCK_BYTES];
+};
+
+static err pack_open(struct zip_sink *s, int level) {
+    (void)level;
+    struct snappy_gather *g = mem_alloc(MEM_ARENA, sizeof *g);
+    err e = g ? zip_sink_room(s, XERIAL_HEAD_BYTES) : ERR_NOMEM;
+    if (e) {
+        mem_free(g);
+        return e;
     }
-    memcpy(p, xerial_head, XERIAL_HEAD_BYTES);
-    size_t at = XERIAL_HEAD_BYTES;
-    for (size_t from = 0; from < in.n; from += XERIAL_BLOCK_BYTES) {
-        size_t take = in.n - from < XERIAL_BLOCK_BYTES ? in.n - from : XERIAL_BLOCK_BYTES;
-        size_t n = block_bound;
-        if (snappy_compress((const char *)in.p + from, take, (char *)p + at + 4, &n) != SNAPPY_OK) {
-            return ERR_NOMEM;
-        }
-        be32_put(p + at, (uint32_t)n);
-        at += 4 + n;
-    }
-    *ret_out = span_of(p, at);
+    g->n = 0;
+    s->state = g;
+    memcpy(s->p + s->n, xerial_head, XERIAL_HEAD_BYTES);
+    s->n += XERIAL_HEAD_BYTES;
     return ERR_OK;
 }
+
+static err pack_block(struct zip_sink *s, struct snappy_gather *g) {
+    size_t n = snappy_max_compressed_length(g->n);
+    err e = zip_sink_room(s, 4 + n);
+    if (e) {
+        return e;
+    }
+    if (snappy_compress((const char *)g->p, g->n, (char *)s->p + s->n + 4, &n) != SNAPPY_OK) {
+        return ERR_NOMEM;
+    }
+    be32_put(s->p + s->n, (uint32_t)n);
+    s->n += 4 + n;
+    g->n = 0;
+    return ERR_OK;
+}
+
+static err pack_put(struct zip_sink *s, span bytes) {
+    struct snappy_gather *g = s->state;
+    err e = ERR_OK;
+    while (!e && bytes.n > 0) {
+        size_t n = bytes.n < sizeof g->p - g->n ? bytes.n : sizeof g->p - g->n;
+        memcpy(g->p + g->n, bytes.p, n);
+        g->n += n;
+        bytes = span_of(bytes.p + n, bytes.n - n);
+        e = g->n == sizeof g->p ? pack_block(s, g) : ERR_OK;
+    }
+    return e;
+}
+
+static err pack_finish(struct zip_sink *s) {
+    struct snappy_gather *g = s->state;
+    return g->n > 0 ? pack_block(s, g) : ERR_OK;
+}
+
+static void pack_close(struct zip_sink *s) { mem_free(s->state); }
+
+const struct zip_packer zip_snappy_packer = {pack_open, pack_put, pack_finish, pack_close};

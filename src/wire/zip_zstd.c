@@ -12,8 +12,6 @@
 #include "base/limits.h"
 #include "zip_codec.h"
 
-#define ZSTD_LEVEL 3
-
 static err error_of(size_t rc) {
     switch (ZSTD_getErrorCode(rc)) {
     case ZSTD_error_frameParameter_windowTooLarge:
@@ -60,16 +58,64 @@ static err zstd_read(struct zip_stream *z, uint8_t *p, size_t n, size_t *ret_n) 
 
 const struct zip_codec zip_zstd_codec = {zstd_open, zstd_read, zstd_close};
 
-err zip_zstd_pack(span in, struct arena *a, span *ret_out) {
-    size_t bound = ZSTD_compressBound(in.n);
-    uint8_t *p = arena_alloc(a, bound);
-    if (!p) {
+/* ---- packing ---- */
+
+#define ZSTD_PACK_WINDOW ((size_t)1 << 20)         /* as much as most batches have; what the highest levels cost in memory follows from it */
+
+/* The parameters that the level has for inputs of one window, so that high levels do not ask for tables of hundreds of megabytes. */
+static bool set_level(ZSTD_CCtx *c, int level) {
+    ZSTD_compressionParameters p = ZSTD_getCParams(level, ZSTD_PACK_WINDOW, 0);
+    const struct {
+        ZSTD_cParameter key;
+        int value;
+    } set[] = {
+        {ZSTD_c_compressionLevel, level},          {ZSTD_c_windowLog, (int)p.windowLog}, {ZSTD_c_hashLog, (int)p.hashLog},
+        {ZSTD_c_chainLog, (int)p.chainLog},        {ZSTD_c_searchLog, (int)p.searchLog}, {ZSTD_c_minMatch, (int)p.minMatch},
+        {ZSTD_c_targetLength, (int)p.targetLength}, {ZSTD_c_strategy, (int)p.strategy},
+    };
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+        if (ZSTD_isError(ZSTD_CCtx_setParameter(c, set[i].key, set[i].value))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void pack_close(struct zip_sink *s) {
+    (void)ZSTD_freeCCtx(s->state);               /* always 0 */
+}
+
+static err pack_open(struct zip_sink *s, int level) {
+    ZSTD_customMem mem = {.customAlloc = zip_stream_alloc, .customFree = zip_stream_release};
+    s->state = ZSTD_createCCtx_advanced(mem);
+    if (!s->state || !set_level(s->state, level)) {
+        pack_close(s);
         return ERR_NOMEM;
     }
-    size_t n = ZSTD_compress(p, bound, in.p, in.n, ZSTD_LEVEL);
-    if (ZSTD_isError(n)) {
-        return ERR_NOMEM;
-    }
-    *ret_out = span_of(p, n);
     return ERR_OK;
 }
+
+static err pack_run(struct zip_sink *s, span bytes, ZSTD_EndDirective how) {
+    ZSTD_inBuffer in = {bytes.p, bytes.n, 0};
+    for (;;) {
+        err e = zip_sink_room(s, 1);
+        if (e) {
+            return e;
+        }
+        ZSTD_outBuffer out = {s->p, s->cap, s->n};
+        size_t left = ZSTD_compressStream2(s->state, &out, &in, how);
+        s->n = out.pos;
+        if (ZSTD_isError(left)) {
+            return ERR_NOMEM;
+        }
+        if (how == ZSTD_e_end ? left == 0 : in.pos == in.size) {
+            return ERR_OK;
+        }
+    }
+}
+
+static err pack_put(struct zip_sink *s, span bytes) { return pack_run(s, bytes, ZSTD_e_continue); }
+
+static err pack_finish(struct zip_sink *s) { return pack_run(s, span_of("", 0), ZSTD_e_end); }
+
+const struct zip_packer zip_zstd_packer = {pack_open, pack_put, pack_finish, pack_close};

@@ -21,6 +21,8 @@ struct record_scan {
     const uint8_t *p, *end;
     size_t left;                       /* bytes of the record being read */
     int32_t n;                         /* records seen */
+    err (*tap)(void *u, span piece);   /* gets all unpacked bytes, piece by piece, before they are looked at */
+    void *tap_u;
     bool over;
     err err;
     const char *why;                   /* what is wrong, static storage; NULL with OK */
@@ -32,4 +34,7 @@ err record_scan_init(struct record_scan *s, span batch, size_t unzip_max);
 /* False at the end. Then s->err is OK (head.count well-formed records were seen and nothing lies behind them), BAD_RECORD (what was unpacked is not
  * that), CORRUPT (cannot be unpacked), LIMIT (too large) or NOMEM. */
 bool record_scan_next(struct record_scan *s, struct record_seen *ret_r);
+/* Before the first next: every byte that is unpacked goes to tap, too; records that are not packed go there at once, in one piece. Its err ends the scan and becomes
+ * s->err. */
+err record_scan_tap(struct record_scan *s, err (*tap)(void *u, span piece), void *u);
 void record_scan_done(struct record_scan *s);
