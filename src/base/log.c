@@ -29,6 +29,7 @@ struct allowance {
 };
 
 static struct sink fallback;
+static _Atomic int fallback_least;
 static ms (*_Atomic clock_of)(void);
 static _Atomic uint32_t limit = LOG_BURST;
 
@@ -43,6 +44,20 @@ void log_use(log_sink *sink, void *u, enum log_level least) {
 
 void log_default(log_sink *sink, void *u, enum log_level least) {
     fallback = (struct sink){sink, u, least};
+    log_level_set(least);
+}
+
+void log_level_set(enum log_level least) {
+    atomic_store(&fallback_least, (int)least);
+}
+
+enum log_level log_level_least(void) {
+    return (enum log_level)atomic_load_explicit(&fallback_least, memory_order_relaxed);
+}
+
+const char *log_level_name(enum log_level level) {
+    static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
+    return names[level];
 }
 
 void log_clock(ms (*now)(void)) {
@@ -117,7 +132,7 @@ static void tidy(char *buf, size_t cap, size_t want) {
 void log_line(enum log_level level, const char *event, const char *fmt, ...) {
     const struct sink *to = own_set ? &own : &fallback;
     uint32_t left_out;
-    if (!to->write || level < to->least || inside || !allowed(event, &left_out)) {
+    if (!to->write || level < (own_set ? own.least : log_level_least()) || inside || !allowed(event, &left_out)) {
         return;
     }
     char text[LOG_TEXT_CAP + 32];

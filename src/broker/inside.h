@@ -11,6 +11,8 @@ void ask_deliver(struct shard *sh, struct list *link);
 /* shard.c */
 err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **ret_sh);
 void shard_free(struct shard *sh);
+/* sh->live anew, from the node's settings and the dynamic ones. */
+void shard_conf(struct shard *sh);
 
 /* append.c: marks of pt moved, or what was queued from `from` on failed. */
 void append_settle(struct part *pt, off64 written);

@@ -33,9 +33,10 @@ static void marks_on_failed(void *u, struct plog *lg, off64 from, err why) {
 static void marks_part(struct part *pt) {
     struct plog_ends ends;
     plog_ends(pt->log, &ends);
-    must(pt->committed <= ends.bound);
-    bool rose = pt->committed < ends.bound;
-    pt->committed = ends.bound;
+    off64 bound = part_bound(pt, &ends);
+    must(pt->committed <= bound);
+    bool rose = pt->committed < bound;
+    pt->committed = bound;
     prodwin_stable(pt->win, ends.stable);
     append_settle(pt, ends.written);
     offsets_settle(pt);

@@ -142,7 +142,7 @@ static void metad_refuse(struct metad *md, struct topics_change *c, err e) {
 
 static err metad_decide(struct metad *md, struct topics_change *c, struct str *frame) {
     const struct meta_topic *t = NULL;
-    if (c->op == TOPICS_DELETE || c->op == TOPICS_EPOCH) {
+    if (c->op == TOPICS_DELETE || c->op == TOPICS_EPOCH || c->op == TOPICS_GROW) {
         t = meta_topic_by_id(md->ahead, c->topic_id);
         if (t == NULL) {
             return ERR_NO_TOPIC;
@@ -154,6 +154,12 @@ static err metad_decide(struct metad *md, struct topics_change *c, struct str *f
         return meta_decide_create(md->ahead, &c->create, frame, &c->partitions, c->why, sizeof(c->why));
     case TOPICS_DELETE:
         return meta_decide_delete(md->ahead, t, frame);
+    case TOPICS_GROW:
+        c->grow.topic = t;
+        return meta_grow_decide(md->ahead, &c->grow, frame, c->why, sizeof(c->why));
+    case TOPICS_CONF:
+        c->conf.conf = md->node->conf.conf;
+        return meta_conf_decide(md->ahead, &c->conf, frame, c->why, sizeof(c->why));
     case TOPICS_EPOCH:
         return meta_decide_epoch(md->ahead, t, c->partition, frame);
     case TOPICS_PRODUCER_BLOCK:

@@ -31,7 +31,8 @@ struct part *part_find(struct shard *sh, uuid topic_id, int32_t index) {
     return nd == NULL ? NULL : list_entry(nd, struct part, node);
 }
 
-static void part_log_conf(const struct topicconf *t, struct log_conf *ret) {
+static void part_log_conf(const struct meta_topic *topic, struct log_conf *ret) {
+    const struct topicconf *t = &topic->conf;
     *ret = (struct log_conf){
         .segment_bytes = t->segment_bytes,
         .segment_age = t->segment_age,
@@ -39,6 +40,7 @@ static void part_log_conf(const struct topicconf *t, struct log_conf *ret) {
         .index_interval_bytes = t->index_interval_bytes,
         .index_bytes_max = t->index_bytes_max,
         .write_caching = t->write_caching,
+        .internal = topic->internal,               /* the broker's own writes may use the space kept back (DESIGN 4) */
     };
 }
 
@@ -55,8 +57,7 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
     list_init(&pt->appends);
     list_init(&pt->watches);
     list_init(&pt->bounds);
-    part_log_conf(&t->conf, &pt->log_conf);
-    pt->log_conf.internal = t->internal;           /* the broker's own writes may use the space kept back (DESIGN 4) */
+    part_log_conf(t, &pt->log_conf);
     err e = map_insert(&sh->parts, &pt->node, part_hash(sh, t->id, index));
     if (e != ERR_OK) {
         mem_free(pt);
@@ -101,8 +102,41 @@ void part_epoch(struct part *pt, int32_t leader_epoch) {
     plog_epoch(pt->log, leader_epoch);
 }
 
+/* write.caching goes off while readers saw more than is synced: the log keeps its old class until the disk holds what they saw, and nothing more becomes visible
+ * before it is synced (part_bound). */
+static void part_uncache(struct part *pt) {
+    pt->log_conf.write_caching = true;
+    pt->uncaching = true;
+    pt->seen = pt->committed;
+    plog_sync_wanted(pt->log);
+}
+
+void part_conf(struct part *pt) {
+    bool cached = pt->log_conf.write_caching, before = pt->uncaching;
+    part_log_conf(pt->topic, &pt->log_conf);
+    pt->uncaching = false;
+    if (cached && !pt->log_conf.write_caching) {
+        off64 seen = pt->seen;
+        part_uncache(pt);
+        pt->seen = before ? seen : pt->seen;
+    }
+    plog_conf(pt->log, &pt->log_conf);
+    marks_touch(pt);                               /* the bound may be another */
+}
+
+off64 part_bound(struct part *pt, const struct plog_ends *ends) {
+    if (!pt->uncaching) {
+        return ends->bound;
+    }
+    if (ends->stable < pt->seen) {
+        return pt->seen;
+    }
+    pt->uncaching = pt->log_conf.write_caching = false;
+    return ends->stable;
+}
+
 void part_want_visible(struct part *pt) {
-    if (!pt->log_conf.write_caching) {
+    if (!pt->topic->conf.write_caching) {
         plog_sync_wanted(pt->log);
     }
 }

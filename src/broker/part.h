@@ -17,6 +17,9 @@ struct part {
     struct prodwin *win;               /* NULL until an idempotent producer comes */
     struct log_conf log_conf;
     off64 committed;                   /* high watermark; never above the log's bound */
+    off64 log_start;                   /* as step 4 saw it last: whoever moves it calls marks_touch */
+    off64 seen;                        /* while uncaching: what readers saw before it was synced */
+    bool uncaching;                    /* write.caching went off, and the disk does not hold all that was seen */
     int32_t index, leader_epoch;
 };
 
@@ -26,6 +29,10 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
 /* The topic is gone: whoever waits gets NO_TOPIC, the log is deleted, the part freed. */
 void part_remove(struct part *pt);
 void part_epoch(struct part *pt, int32_t leader_epoch);
+/* The topic's settings changed (S16.9). */
+void part_conf(struct part *pt);
+/* How far the high watermark may rise. */
+off64 part_bound(struct part *pt, const struct plog_ends *ends);
 void part_free(struct part *pt);       /* shutdown: nobody waits any more; the log belongs to the store */
 /* D6 a, b: somebody waits for what is appended to become visible. With write.caching it is once it is written. */
 void part_want_visible(struct part *pt);

@@ -42,7 +42,7 @@ static void prod_expire(struct timer *t, ms now) {
     for (struct map_node *nd = map_next(&sh->parts, NULL); nd != NULL; nd = map_next(&sh->parts, nd)) {
         struct part *pt = list_entry(nd, struct part, node);
         size_t before = prodwin_entries(pt->win);
-        prodwin_expire(pt->win, now, sh->node->conf.producer_expiry);
+        prodwin_expire(pt->win, now, sh->live.producer_expiry);
         prod_count(pt, before);
     }
     shard_timer(sh, t, now + PROD_EXPIRY_EVERY_MS);

@@ -97,6 +97,14 @@ static void shard_turn(void *u) {
     sh->now_is_fresh = false;
 }
 
+void shard_conf(struct shard *sh) {
+    const struct node_conf *c = &sh->node->conf;
+    sh->live = (struct shard_live){
+        .conns_max = (uint32_t)meta_conf_int(sh->meta, "max.connections", c->conns_max),
+        .producer_expiry = meta_conf_int(sh->meta, "producer.id.expiration.ms", c->producer_expiry),
+    };
+}
+
 err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **ret_sh) {
     struct shard *sh = mem_zalloc(MEM_MISC, sizeof(*sh));
     if (sh == NULL) {
@@ -122,6 +130,7 @@ err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **
         return ERR_NOMEM;
     }
     sh->meta->node_id = n->conf.node_id;
+    shard_conf(sh);
     port->on_turn(port, shard_turn, sh);
     *ret_sh = sh;
     return ERR_OK;

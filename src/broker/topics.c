@@ -21,8 +21,8 @@ void topics_init(struct topics_change *c, enum topics_op op, void (*done)(struct
 
 void topics_send(struct shard *home, struct topics_change *c) { ask_send(home, home->node->shards[0], &c->ask); }
 
-static void topics_open_parts(struct shard *sh, struct meta_topic *t) {
-    for (int32_t i = 0; i < t->parts_n; i++) {
+static void topics_open_parts(struct shard *sh, struct meta_topic *t, int32_t first) {
+    for (int32_t i = first; i < t->parts_n; i++) {
         if (shard_owner(sh, t, i) != sh || part_find(sh, t->id, i) != NULL) {
             continue;
         }
@@ -47,7 +47,7 @@ static void topics_on_topic(void *u, struct meta_topic *t, bool removed) {
     if (removed) {
         topics_remove_parts(u, t);
     } else {
-        topics_open_parts(u, t);
+        topics_open_parts(u, t, 0);
     }
 }
 
@@ -58,8 +58,25 @@ static void topics_on_epoch(void *u, struct meta_topic *t, int32_t partition) {
     }
 }
 
+static void topics_on_growth(void *u, struct meta_topic *t, int32_t first) { topics_open_parts(u, t, first); }
+
+static void topics_on_conf(void *u, struct meta_topic *t) {
+    for (int32_t i = 0; i < t->parts_n; i++) {
+        struct part *pt = part_find(u, t->id, i);
+        if (pt != NULL) {
+            part_conf(pt);
+        }
+    }
+}
+
+static void topics_on_broker_conf(void *u) { shard_conf(u); }
+
 void topics_hook(struct shard *sh) {
     sh->meta->on_topic = topics_on_topic;
     sh->meta->on_epoch = topics_on_epoch;
+    sh->meta->on_growth = topics_on_growth;
+    sh->meta->on_conf = topics_on_conf;
+    sh->meta->on_broker_conf = topics_on_broker_conf;
     sh->meta->u = sh;
+    shard_conf(sh);
 }

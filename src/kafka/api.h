@@ -39,3 +39,8 @@ void create_topics_run(struct rq *rq);
 void delete_topics_run(struct rq *rq);
 void init_producer_id_run(struct rq *rq);
 void offset_for_leader_epoch_run(struct rq *rq);
+void describe_configs_run(struct rq *rq);
+void alter_configs_run(struct rq *rq);
+void incremental_alter_configs_run(struct rq *rq);
+void list_config_resources_run(struct rq *rq);
+void create_partitions_run(struct rq *rq);

@@ -45,8 +45,8 @@ static void door_on_accept(void *u, struct net_accepted *a) {
     struct node *n = l->door->node;
     struct net *net = n->shards[0]->port->net;
     struct door_handoff *h = NULL;
-    if (atomic_fetch_add(&n->conns, 1) >= n->conf.conns_max) {
-        log_warn("conn.limit", "limit=%u reason='max.connections reached' action='new connection closed'", n->conf.conns_max);
+    if (atomic_fetch_add(&n->conns, 1) >= n->shards[0]->live.conns_max) {
+        log_warn("conn.limit", "limit=%u reason='max.connections reached' action='new connection closed'", n->shards[0]->live.conns_max);
     } else {
         h = mem_alloc(MEM_CONN, sizeof(*h));
     }

@@ -213,6 +213,18 @@ bool conf_bool(const struct conf *c, const char *name) {
     return b;
 }
 
+const char *conf_own(const struct conf *c, const char *name) { return c->slots[index_of(name)].text; }
+
+const char *conf_older(const char *name, int64_t *ret_factor) {
+    for (size_t f = 0; f < sizeof fallbacks / sizeof fallbacks[0]; f++) {
+        if (strcmp(fallbacks[f].name, name) == 0) {
+            *ret_factor = fallbacks[f].factor;
+            return fallbacks[f].other;
+        }
+    }
+    return NULL;
+}
+
 static enum conf_origin origin_at(const struct conf *c, size_t i) { return c->slots[i].text == NULL ? CONF_DEFAULT : c->slots[i].origin; }
 
 enum conf_origin conf_origin(const struct conf *c, const char *name) {

@@ -21,6 +21,13 @@
 #define X CONF_IGNORED
 #define O CONF_OURS
 #define S CONF_SENSITIVE
+#define L CONF_LIVE
+#define N CONF_LIVE_NODE
+#define C CONF_CLASS
+#define W CONF_SHORT
+#define OLD CONF_OLD
+#define G CONF_GROUP
+#define M CONF_METRICS
 #define KEY(name_, type_, unit_, value_, flags_, min_, max_, choices_, broker_, doc_)                \
     {.name = (name_), .value = (value_), .type = (type_), .unit = (unit_), .flags = (flags_),        \
      .min = (min_), .max = (max_), .choices = (choices_), .broker_name = (broker_), .doc = (doc_)},

@@ -28,9 +28,12 @@ err meta_new(const struct topicconf *defaults, uint64_t seed, struct meta **ret_
     }
     map_init(&m->by_name, seed);
     map_init(&m->by_id, seed ^ 0x6d657461);
+    map_init(&m->by_resource, seed ^ 0x636f6e66);
     list_init(&m->topics);
+    list_init(&m->resources);
     m->node_id = -1;
     m->defaults = defaults;
+    m->effective = *defaults;
     *ret_m = m;
     return ERR_OK;
 }
@@ -45,8 +48,12 @@ void meta_free(struct meta *m) {
         t->gone = true;
         meta_topic_unref(t);
     }
+    list_each_safe(it, &m->resources) {
+        mem_free(list_entry(it, struct meta_resource, link));
+    }
     map_done(&m->by_name);
     map_done(&m->by_id);
+    map_done(&m->by_resource);
     mem_free(m);
 }
 
@@ -56,6 +63,8 @@ void meta_topic_unref(struct meta_topic *t) {
     must(t->refs > 0);
     if (--t->refs == 0) {
         must(t->gone);
+        mem_free(t->parts_block);
+        mem_free(t->entries_block);
         mem_free(t);
     }
 }

@@ -29,13 +29,16 @@ static err apply_broker(struct meta *m, const void *body) {
     if (m->node_id >= 0 && m->node_id != b->id) {
         return ERR_NEWER;                          /* a cluster of several brokers */
     }
-    m->node_id = b->id;
+    if (m->node_id < 0) {
+        m->node_id = b->id;
+        meta_conf_refresh(m);
+    }
     return ERR_OK;
 }
 
 /* ---- topics ---- */
 
-static err check_run(const struct meta *m, const struct r_meta_topic_run *r) {
+err meta_apply_check_run(const struct meta *m, const struct r_meta_topic_run *r) {
     if (r->count <= 0 || r->count > LIMIT_PARTITIONS_PER_TOPIC || r->leader_epoch < 0 || r->replicas_n < 1 || r->isr_n < 0) {
         return ERR_DAMAGED;
     }
@@ -54,7 +57,7 @@ static err check_topic(const struct meta *m, const struct r_meta_topic *rec, int
         return ERR_DAMAGED;
     }
     for (int32_t i = 0; i < rec->runs_n; i++) {
-        err e = check_run(m, &rec->runs[i]);
+        err e = meta_apply_check_run(m, &rec->runs[i]);
         if (e != ERR_OK) {
             return e;
         }
@@ -145,7 +148,7 @@ static err apply_topic(struct meta *m, const void *body) {
     fill_parts(t, rec);
     t->refs = 1;
     t->internal = meta_topic_name_is_internal(rec->name);
-    t->conf = *m->defaults;
+    t->conf = m->effective;
     topicconf_overlay(&t->conf, t->entries, t->entries_n);
     list_push_back(&m->topics, &t->link);
     m->topics_n++;
@@ -217,6 +220,9 @@ static const struct meta_apply_row rows[] = {
     {R_META_TOPIC_REMOVAL_KEY, &r_meta_topic_removal_msg, apply_topic_removal},
     {R_META_PARTITION_CHANGE_KEY, &r_meta_partition_change_msg, apply_partition_change},
     {R_META_PRODUCER_IDS_KEY, &r_meta_producer_ids_msg, apply_producer_ids},
+    {R_META_TOPIC_GROWTH_KEY, &r_meta_topic_growth_msg, meta_grow_apply},
+    {R_META_TOPIC_SETTINGS_KEY, &r_meta_topic_settings_msg, meta_conf_apply_topic},
+    {R_META_RESOURCE_SETTINGS_KEY, &r_meta_resource_settings_msg, meta_conf_apply_resource},
 };
 
 /* Room for the decoded root of any record. */
@@ -227,6 +233,9 @@ union meta_apply_body {
     struct r_meta_topic_removal removal;
     struct r_meta_partition_change change;
     struct r_meta_producer_ids ids;
+    struct r_meta_topic_growth growth;
+    struct r_meta_topic_settings topic_settings;
+    struct r_meta_resource_settings resource_settings;
 };
 
 static err apply_record(struct meta *m, const struct meta_frame_record *rec) {

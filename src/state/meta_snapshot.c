@@ -1,5 +1,5 @@
 /* The whole metadata as one frame, from which an empty copy becomes equal to this one.
- * Happy path: identity, producer ids, topics in the order of their creation. Failure modes: NOMEM, LIMIT (the text's ceiling).
+ * Happy path: identity, producer ids, settings of brokers and the like, topics in the order of their creation. Failure modes: NOMEM, LIMIT (the text's ceiling).
  * Runs on: the shard whose copy it is. */
 #include "meta_frame.h"
 #include "meta_in.h"
@@ -59,6 +59,26 @@ static err put_topic(const struct meta *m, const struct meta_topic *t, struct st
     return e;
 }
 
+static err put_resource(const struct meta_resource *res, struct str *out) {
+    struct r_meta_resource_settings rec;
+    struct arena a;
+    r_meta_resource_settings_init(&rec);
+    arena_init(&a, NULL, SIZE_MAX);
+    rec.kind = (int8_t)res->kind;
+    rec.name = res->name;
+    rec.configs_n = (int32_t)res->entries_n;
+    rec.configs = arena_alloc(&a, res->entries_n * sizeof *rec.configs);
+    err e = rec.configs == NULL ? ERR_NOMEM : ERR_OK;
+    for (size_t i = 0; e == ERR_OK && i < res->entries_n; i++) {
+        r_meta_resource_settings_config_init(&rec.configs[i]);
+        rec.configs[i].name = res->entries[i].name;
+        rec.configs[i].value = res->entries[i].value;
+    }
+    e = e == ERR_OK ? meta_frame_put(out, R_META_RESOURCE_SETTINGS_KEY, &r_meta_resource_settings_msg, &rec) : e;
+    arena_done(&a);
+    return e;
+}
+
 static err put_identity(const struct meta *m, struct str *out) {
     struct r_meta_format format;
     struct r_meta_broker broker;
@@ -76,6 +96,12 @@ static err put_identity(const struct meta *m, struct str *out) {
 
 err meta_snapshot(const struct meta *m, struct str *ret_frames) {
     err e = put_identity(m, ret_frames);
+    list_each(it, &m->resources) {
+        if (e != ERR_OK) {
+            break;
+        }
+        e = put_resource(list_entry(it, struct meta_resource, link), ret_frames);
+    }
     list_each(it, &m->topics) {
         if (e != ERR_OK) {
             break;

@@ -4,6 +4,7 @@
 #include "state/topicconf.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must.h"
@@ -57,6 +58,14 @@ static void set_ts_type(struct topicconf *t, const struct conf_key *k, span valu
     t->ts_type = span_eq_str(conf_value_trim(value), "LogAppendTime") ? TS_LOG_APPEND_TIME : TS_CREATE_TIME;
 }
 
+static void set_dirty(struct topicconf *t, const struct conf_key *k, span value) {
+    (void)k;
+    char text[32];
+    span v = conf_value_trim(value);
+    snprintf(text, sizeof text, "%.*s", (int)v.n, (const char *)v.p);
+    t->dirty_ppm = (int32_t)(strtod(text, NULL) * 1e6 + 0.5);
+}
+
 #define SET_NUMBER(field, type) \
     static void set_##field(struct topicconf *t, const struct conf_key *k, span value) { t->field = (type)number(k, value); }
 SET_NUMBER(max_message_bytes, int32_t)
@@ -70,24 +79,51 @@ SET_NUMBER(ts_after_max, ms)
 SET_NUMBER(min_insync_replicas, int32_t)
 SET_NUMBER(retention_age, ms)
 SET_NUMBER(retention_bytes, int64_t)
+SET_NUMBER(local_retention_age, ms)
+SET_NUMBER(local_retention_bytes, int64_t)
+SET_NUMBER(delete_retention, ms)
+SET_NUMBER(file_delete_delay, ms)
+SET_NUMBER(compaction_lag_min, ms)
+SET_NUMBER(compaction_lag_max, ms)
+SET_NUMBER(gzip_level, int32_t)
+SET_NUMBER(lz4_level, int32_t)
+SET_NUMBER(zstd_level, int32_t)
+SET_NUMBER(flush_messages, int64_t)
+SET_NUMBER(flush_age, ms)
 
 static void set_write_caching(struct topicconf *t, const struct conf_key *k, span value) { t->write_caching = truth(k, value); }
+static void set_unclean(struct topicconf *t, const struct conf_key *k, span value) { t->unclean_election = truth(k, value); }
+static void set_preallocate(struct topicconf *t, const struct conf_key *k, span value) { t->preallocate = truth(k, value); }
 
 static const struct topicconf_field fields[] = {
     {"cleanup.policy", set_cleanup},
+    {"compression.gzip.level", set_gzip_level},
+    {"compression.lz4.level", set_lz4_level},
     {"compression.type", set_codec},
+    {"compression.zstd.level", set_zstd_level},
+    {"delete.retention.ms", set_delete_retention},
+    {"file.delete.delay.ms", set_file_delete_delay},
+    {"flush.messages", set_flush_messages},
+    {"flush.ms", set_flush_age},
     {"index.interval.bytes", set_index_interval_bytes},
+    {"local.retention.bytes", set_local_retention_bytes},
+    {"local.retention.ms", set_local_retention_age},
+    {"max.compaction.lag.ms", set_compaction_lag_max},
     {"max.message.bytes", set_max_message_bytes},
     {"message.timestamp.after.max.ms", set_ts_after_max},
     {"message.timestamp.before.max.ms", set_ts_before_max},
     {"message.timestamp.type", set_ts_type},
+    {"min.cleanable.dirty.ratio", set_dirty},
+    {"min.compaction.lag.ms", set_compaction_lag_min},
     {"min.insync.replicas", set_min_insync_replicas},
+    {"preallocate", set_preallocate},
     {"retention.bytes", set_retention_bytes},
     {"retention.ms", set_retention_age},
     {"segment.bytes", set_segment_bytes},
     {"segment.index.bytes", set_index_bytes_max},
     {"segment.jitter.ms", set_segment_jitter},
     {"segment.ms", set_segment_age},
+    {"unclean.leader.election.enable", set_unclean},
     {"write.caching", set_write_caching},
 };
 #define FIELDS_N (sizeof fields / sizeof fields[0])
@@ -128,6 +164,18 @@ void topicconf_overlay(struct topicconf *t, const struct topicconf_entry *e, siz
     }
 }
 
+void topicconf_overlay_broker(struct topicconf *t, const struct topicconf_entry *e, size_t n) {
+    for (size_t f = 0; n > 0 && f < FIELDS_N; f++) {
+        const struct conf_key *k = conf_key_find(span_str(fields[f].name), CONF_TOPIC);
+        for (size_t i = 0; i < n; i++) {
+            char why[200];
+            if (k->broker_name != NULL && span_eq_str(e[i].name, k->broker_name) && conf_value_check(k, e[i].value, why, sizeof why) == ERR_OK) {
+                fields[f].set(t, k, e[i].value);
+            }
+        }
+    }
+}
+
 static err unknown(span name, char *why, size_t cap) {
     char shown[128];
     const char *near = conf_key_nearest(name, CONF_TOPIC);
@@ -159,11 +207,21 @@ static err check_entry(const struct topicconf_entry *e, char *why, size_t cap) {
 static int64_t number_of(const struct topicconf_entry *e, size_t n, const char *name, int64_t otherwise) {
     int64_t v = otherwise;
     for (size_t i = 0; i < n; i++) {
-        if (span_eq_str(e[i].name, name)) {
-            v = number(conf_key_find(e[i].name, CONF_TOPIC), e[i].value);
+        int64_t got;
+        char why[200];
+        if (span_eq_str(e[i].name, name) && conf_value_int(conf_key_find(e[i].name, CONF_TOPIC), e[i].value, &got, why, sizeof why) == ERR_OK) {
+            v = got;
         }
     }
     return v;
+}
+
+err topicconf_check_pairs(const struct topicconf_entry *e, size_t n, char *ret_why, size_t cap) {
+    if (number_of(e, n, "min.compaction.lag.ms", 0) > number_of(e, n, "max.compaction.lag.ms", INT64_MAX)) {
+        snprintf(ret_why, cap, "min.compaction.lag.ms is above max.compaction.lag.ms");
+        return ERR_BAD_SETTING;
+    }
+    return ERR_OK;
 }
 
 err topicconf_check(const struct topicconf_entry *e, size_t n, char *ret_why, size_t cap) {
@@ -173,11 +231,7 @@ err topicconf_check(const struct topicconf_entry *e, size_t n, char *ret_why, si
             return er;
         }
     }
-    if (number_of(e, n, "min.compaction.lag.ms", 0) > number_of(e, n, "max.compaction.lag.ms", INT64_MAX)) {
-        snprintf(ret_why, cap, "min.compaction.lag.ms is above max.compaction.lag.ms");
-        return ERR_BAD_SETTING;
-    }
-    return ERR_OK;
+    return topicconf_check_pairs(e, n, ret_why, cap);
 }
 
 const char *topicconf_value(const struct conf *c, const struct topicconf_entry *e, size_t n, const struct conf_key *k, bool *ret_own, char *buf,

@@ -28,6 +28,7 @@
 #define LIMIT_PARTITIONS_PER_TOPIC 100000
 #define LIMIT_TOPIC_NAME 249
 #define LIMIT_TOPIC_SETTINGS 256                  /* own settings of one topic */
+#define LIMIT_RESOURCES 10000                     /* groups, brokers and metrics subscriptions that have settings */
 #define LIMIT_PRODUCERS_PER_SHARD 1000000         /* idempotent producer states; oldest go first */
 #define LIMIT_PRODUCERS_PER_PARTITION 100000
 #define LIMIT_UNZIP_BYTES_MIN (64 << 20)          /* unpacked bytes of one batch: max(this, 10 x max.message.bytes) */

@@ -15,6 +15,10 @@ void log_use(log_sink *sink, void *u, enum log_level least);       /* for the ca
 void log_default(log_sink *sink, void *u, enum log_level least);   /* for threads that set none; call before threads start */
 /* The monotonic clock behind the rate limit, process-wide; call before threads start. Without one (the default) nothing is left out. */
 void log_clock(ms (*now)(void));
+/* The least level of the default sink, process-wide; any thread. */
+void log_level_set(enum log_level least);
+enum log_level log_level_least(void);
+const char *log_level_name(enum log_level level);                   /* "INFO" */
 void log_limit_per_second(uint32_t lines);                          /* 0 = no limit (simulator) */
 void log_line(enum log_level level, const char *event, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -27,6 +27,12 @@ struct shard_stats {
     int64_t turn_us_max;
 };
 
+/* Broker settings that may change while it runs, as this shard obeys them. */
+struct shard_live {
+    uint32_t conns_max;                /* max.connections, whole node */
+    ms producer_expiry;                /* producer.id.expiration.ms */
+};
+
 struct shard {
     struct port *port;
     struct node *node;
@@ -37,6 +43,7 @@ struct shard {
     struct timer expiry;               /* of producer states (prod.c) */
     size_t producers;                  /* how many the parts remember */
     struct meta *meta;                 /* this shard's copy of the metadata */
+    struct shard_live live;
     struct arena_pool arenas;
     struct chunk_pool *chunks;
     struct admit admit;

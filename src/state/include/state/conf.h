@@ -17,6 +17,13 @@ enum conf_origin { CONF_DEFAULT, CONF_FILE, CONF_ENV, CONF_SET, CONF_DYNAMIC };
 #define CONF_IGNORED 0x4           /* accepted for Kafka's sake, without effect; doc says so */
 #define CONF_OURS 0x8              /* not a Kafka key */
 #define CONF_SENSITIVE 0x10
+#define CONF_LIVE 0x20             /* a broker setting that may change while the broker runs, for one broker and for all */
+#define CONF_LIVE_NODE 0x40        /* likewise, but only for one broker by its id */
+#define CONF_CLASS 0x80            /* Kafka's type CLASS: the name of a plug-in */
+#define CONF_OLD 0x100             /* a key of older versions: understood, but listed only when it is set */
+#define CONF_GROUP 0x200           /* a setting of groups */
+#define CONF_METRICS 0x400         /* a setting of client metrics subscriptions */
+#define CONF_SHORT 0x800           /* Kafka's type SHORT */
 
 struct conf_key {
     const char *name, *value;      /* value: default as text, NULL = none */
@@ -31,7 +38,7 @@ struct conf_key {
 
 extern const struct conf_key conf_keys[];      /* sorted by name */
 extern const size_t conf_keys_n;
-const struct conf_key *conf_key_find(span name, uint32_t where);       /* where = CONF_BROKER or CONF_TOPIC */
+const struct conf_key *conf_key_find(span name, uint32_t where);       /* where = CONF_BROKER, CONF_TOPIC, CONF_GROUP or CONF_METRICS */
 const char *conf_key_nearest(span name, uint32_t where);               /* for "did you mean"; NULL when nothing is near */
 /* Belongs to a family of keys that only Kafka's plug-ins or removed parts know (zookeeper.*, listener.name.*, ...): accepted and ignored whole. */
 bool conf_key_is_foreign(span name);
@@ -52,6 +59,8 @@ err conf_put_file(struct conf *c, span text, void (*on_line_error)(void *u, int 
 bool conf_bool(const struct conf *c, const char *name);
 int64_t conf_int(const struct conf *c, const char *name);              /* bytes, ms as the key's unit says, after units are applied; INT64_MIN: unset */
 const char *conf_str(const struct conf *c, const char *name);          /* as it was written; NULL when unset */
+const char *conf_own(const struct conf *c, const char *name);          /* what file, environment or --set said of this very key, or NULL */
+const char *conf_older(const char *name, int64_t *ret_factor);         /* the key that answers when this one is not set, and what its numbers are multiplied with; NULL: none */
 enum conf_origin conf_origin(const struct conf *c, const char *name);
 const char *conf_origin_name(enum conf_origin o);                      /* "default", "file", "environment", "--set", "dynamic" */
 /* Every broker key in order of name with its value in effect (NULL: unset). Sensitive ones too: the caller hides them. */

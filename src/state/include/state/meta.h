@@ -2,10 +2,10 @@
  * shard 0 decides, makes the records durable, and then every shard applies the same bytes. Quiet. Five verbs: decide (const), apply.
  *
  * Records (schema/records/meta.msg): format and cluster id; broker; topic (id, name, settings); partitions of a topic (leader epoch, replica set);
- * partition epoch change; topic removal; producer-id block. A propose is one frame of records, applied whole. */
+ * partition epoch change; topic growth; topic removal; producer-id block; settings of a topic, a broker, a group, a metrics subscription. A propose is one frame of
+ * records, applied whole. */
 #pragma once
 
-#include "base/arena.h"
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -24,26 +24,44 @@ struct meta_topic {
     char *name;
     uuid id;
     int32_t parts_n;
-    struct meta_part *parts;
-    struct topicconf_entry *entries;           /* own settings, sorted by name */
+    struct meta_part *parts;                   /* growth moves them */
+    void *parts_block;                         /* what holds them since the topic grew; NULL: the topic's own block */
+    struct topicconf_entry *entries;           /* own settings, sorted by name; a change of settings moves them: copy what outlives the turn */
     size_t entries_n;
+    void *entries_block;                       /* what holds them since they changed; NULL: the topic's own block */
     struct topicconf conf;                     /* effective */
     bool internal;                             /* S3.15 */
 };
 
+enum meta_kind { META_TOPIC = 2, META_BROKER = 4, META_METRICS = 16, META_GROUP = 32 };        /* as the Kafka API numbers them; stored */
+
+/* Dynamic settings of what is no topic; one that has none does not exist. */
+struct meta_resource {
+    struct map_node node;                      /* in meta->by_resource */
+    struct list link;                          /* in meta->resources, oldest first */
+    enum meta_kind kind;
+    span name;                                 /* META_BROKER: the broker's id, or "" for all brokers */
+    struct topicconf_entry *entries;           /* sorted by name; values are never null */
+    size_t entries_n;
+};
+
 struct meta {
-    struct map by_name, by_id;
-    struct list topics;
-    size_t topics_n;
+    struct map by_name, by_id, by_resource;
+    struct list topics, resources;
+    size_t topics_n, resources_n;
     int64_t partitions_n;
     uuid cluster_id;
     int32_t node_id;                           /* ours */
     int64_t producer_ids_next;                 /* first id of the next block */
     uint64_t seen;                             /* frames applied */
-    const struct topicconf *defaults;          /* borrowed */
+    const struct topicconf *defaults;          /* what file, environment and flags say; borrowed */
+    struct topicconf effective;                /* defaults, overlaid by the broker's dynamic settings: what a topic without own settings obeys */
     /* Called by meta_apply after the change, so that a shard opens and drops its parts. May be NULL. */
     void (*on_topic)(void *u, struct meta_topic *t, bool removed);
     void (*on_epoch)(void *u, struct meta_topic *t, int32_t partition);
+    void (*on_growth)(void *u, struct meta_topic *t, int32_t first);       /* partitions from `first` on are new */
+    void (*on_conf)(void *u, struct meta_topic *t);            /* t->conf is new: the topic's settings or those of the broker changed (S16.9) */
+    void (*on_broker_conf)(void *u);           /* dynamic broker settings changed; each topic's on_conf came before */
     void *u;
 };
 
@@ -74,10 +92,45 @@ struct meta_create {
 /* The rules of CreateTopics (S4.1–4.8, 4.10): BAD_TOPIC, TOPIC_EXISTS, BAD_PARTITIONS, BAD_REPLICATION, BAD_ASSIGNMENT, BAD_SETTING, BAD_REQUEST, LIMIT, NOMEM;
  * one line in ret_why. *ret_partitions is what it would have. Twice the same name in one request (S4.4) is the caller's to see. */
 err meta_decide_create(const struct meta *m, const struct meta_create *in, struct str *ret_frame, int32_t *ret_partitions, char *ret_why, size_t cap);
+
+struct meta_grow {
+    const struct meta_topic *topic;
+    int32_t count;                             /* the new total */
+    bool has_manual;
+    int32_t assignments_n;                     /* one for each partition that is new, in order */
+    const span *assignment_brokers;            /* each a packed array of int32 in host order */
+};
+/* The rules of CreatePartitions (S4.16): BAD_PARTITIONS, BAD_ASSIGNMENT, LIMIT, NOMEM; one line in ret_why. */
+err meta_grow_decide(const struct meta *m, const struct meta_grow *in, struct str *ret_frame, char *ret_why, size_t cap);
 err meta_decide_delete(const struct meta *m, const struct meta_topic *t, struct str *ret_frame);
 err meta_decide_epoch(const struct meta *m, const struct meta_topic *t, int32_t partition, struct str *ret_frame);       /* leader epoch + 1 */
 err meta_decide_format(uuid cluster_id, int32_t node_id, struct str *ret_frame);
 err meta_decide_producer_block(const struct meta *m, int64_t n, struct str *ret_frame);
+
+/* ---- settings: S16 ---- */
+enum meta_conf_op { META_CONF_SET, META_CONF_DELETE, META_CONF_APPEND, META_CONF_SUBTRACT };   /* as the Kafka API numbers them */
+struct meta_conf_change {
+    span name, value;                          /* value may be null for DELETE */
+    int8_t op;
+};
+struct meta_conf {
+    enum meta_kind kind;
+    span name;                                 /* of the resource */
+    const struct meta_conf_change *changes;    /* no name twice: the caller's to see (S16.6) */
+    size_t changes_n;
+    bool replace;                              /* S16.7: what is not named goes back to its default; all are SET */
+    const struct conf *conf;                   /* what file, environment and flags say: the list that an APPEND begins with */
+};
+/* All or nothing (S16.8). NO_TOPIC, BAD_SETTING, BAD_REQUEST, LIMIT, NOMEM; one line in ret_why. */
+err meta_conf_decide(const struct meta *m, const struct meta_conf *in, struct str *ret_frame, char *ret_why, size_t cap);
+/* NULL: it has no settings. */
+const struct meta_resource *meta_conf_find(const struct meta *m, enum meta_kind kind, span name);
+/* The broker's dynamic settings: its own, and those of all brokers. Each may be NULL. */
+const struct meta_resource *meta_conf_broker(const struct meta *m);
+const struct meta_resource *meta_conf_brokers(const struct meta *m);
+/* A broker setting that is a number, as it was changed while the broker runs; otherwise: it was not. */
+int64_t meta_conf_int(const struct meta *m, const char *name, int64_t otherwise);
+
 /* S4.1; also for auto-creation. */
 bool meta_topic_name_ok(span name);
 bool meta_topic_name_is_internal(span name);   /* S3.15 */

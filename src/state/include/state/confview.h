@@ -1,0 +1,37 @@
+/* One setting as it is told to a client: its value in effect, and every layer that says something about it, the one in effect first (S16.1, S16.2). Quiet. */
+#pragma once
+
+#include "state/meta.h"
+
+enum confview_source {             /* as the Kafka API numbers them */
+    CONFVIEW_TOPIC = 1,
+    CONFVIEW_BROKER = 2,           /* dynamic, of this broker */
+    CONFVIEW_BROKERS = 3,          /* dynamic, of all brokers */
+    CONFVIEW_STATIC = 4,           /* file, environment, --set */
+    CONFVIEW_DEFAULT = 5,
+    CONFVIEW_METRICS = 7,
+    CONFVIEW_GROUP = 8,
+};
+
+struct confview_layer {
+    const char *name;              /* the key that says it: a topic's default stands under the broker's key, an older key under its own name */
+    span value;                    /* units applied; null: no default */
+    enum confview_source source;
+};
+#define CONFVIEW_LAYERS_MAX 16
+
+struct confview {
+    const struct meta *meta;
+    const struct conf *conf;
+    enum meta_kind kind;
+    const struct topicconf_entry *own;         /* the resource's own settings; META_BROKER: not needed */
+    size_t own_n;
+    bool brokers;                  /* META_BROKER: what holds for all brokers, that is without this broker's own */
+    bool told;                     /* sensitive values stand in the layers; without it they are null */
+};
+
+/* k belongs to v->kind. The layers, at least one; ret[0].source says where the value comes from. Texts lie in a, or live as long as meta and conf. *ret_value is the value in effect in
+ * the unit of k. NOMEM. */
+err confview_get(const struct confview *v, const struct conf_key *k, struct arena *a, struct confview_layer ret[CONFVIEW_LAYERS_MAX], size_t *ret_n, span *ret_value);
+/* The flag of conf_key of this kind: CONF_TOPIC, ... */
+uint32_t confview_where(enum meta_kind kind);
