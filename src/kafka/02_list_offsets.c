@@ -174,5 +174,5 @@ void list_offsets_run(struct rq *rq) {
         rq_fail(rq, ERR_NOMEM);
         return;
     }
-    owners_send(&w->owners, false);
+    owners_send(&w->owners, OFFSETS_LIST);
 }

@@ -79,5 +79,5 @@ void offset_for_leader_epoch_run(struct rq *rq) {
         rq_fail(rq, ERR_NOMEM);
         return;
     }
-    owners_send(&w->owners, true);
+    owners_send(&w->owners, OFFSETS_EPOCHS);
 }

@@ -3,6 +3,14 @@
  * Runs on: home shard. */
 #include "owners.h"
 
+static void owners_reply(struct owners *o) {
+    if (o->home != NULL) {
+        o->home(o);
+    } else {
+        rq_reply(o->rq, o->answer);
+    }
+}
+
 static void owners_finish(struct owners *o) {
     for (size_t i = 0; i < o->asks_n; i++) {
         struct offsets_ask *a = &o->asks[i];
@@ -12,7 +20,7 @@ static void owners_finish(struct owners *o) {
         }
         offsets_drop(a);
     }
-    rq_reply(o->rq, o->answer);
+    owners_reply(o);
 }
 
 static void owners_home(struct ask *ask) {
@@ -22,12 +30,13 @@ static void owners_home(struct ask *ask) {
     }
 }
 
-static bool owners_ask(struct owners *o, uint32_t shard, size_t n, bool epochs) {
+static bool owners_ask(struct owners *o, uint32_t shard, size_t n, enum offsets_op op) {
     struct offsets_ask *a = &o->asks[o->asks_n++];
-    if (offsets_init(a, &o->rq->arena, n, epochs, owners_home) != ERR_OK) {
+    if (offsets_init(a, &o->rq->arena, n, op, owners_home) != ERR_OK) {
         return false;
     }
     a->u = o;
+    a->timeout = o->timeout;
     a->ask.owner = o->rq->sh->node->shards[shard];
     size_t at = 0;
     for (size_t i = 0; i < o->parts_n; i++) {
@@ -40,7 +49,7 @@ static bool owners_ask(struct owners *o, uint32_t shard, size_t n, bool epochs) 
     return true;
 }
 
-static bool owners_asks(struct owners *o, bool epochs) {
+static bool owners_asks(struct owners *o, enum offsets_op op) {
     uint32_t shards = o->rq->sh->node->shards_n;
     size_t *counts = rq_array(o->rq, shards, sizeof(*counts));
     o->asks = rq_array(o->rq, shards, sizeof(*o->asks));
@@ -53,20 +62,20 @@ static bool owners_asks(struct owners *o, bool epochs) {
         counts[p->shard]++;
     }
     for (uint32_t s = 0; s < shards; s++) {
-        if (counts[s] > 0 && !owners_ask(o, s, counts[s], epochs)) {
+        if (counts[s] > 0 && !owners_ask(o, s, counts[s], op)) {
             return false;
         }
     }
     return true;
 }
 
-void owners_send(struct owners *o, bool epochs) {
-    if (!owners_asks(o, epochs)) {
+void owners_send(struct owners *o, enum offsets_op op) {
+    if (!owners_asks(o, op)) {
         rq_fail(o->rq, ERR_NOMEM);
         return;
     }
     if (o->asks_n == 0) {
-        rq_reply(o->rq, o->answer);
+        owners_reply(o);
         return;
     }
     o->out = o->asks_n;

@@ -18,8 +18,10 @@ struct owners {
     struct offsets_ask *asks;
     size_t asks_n, out;
     void (*fill)(struct rq *rq, void *resp, const struct offsets_part *p);
+    ms timeout;                        /* of OFFSETS_DELETE */
+    void (*home)(struct owners *o);    /* instead of replying with answer; NULL: reply */
     const void *answer;                /* the k_..._resp, complete once every part is filled */
 };
 
-/* parts[] is filled, but for shard: send, and reply with o->answer when all are home. epochs: OffsetForLeaderEpoch. */
-void owners_send(struct owners *o, bool epochs);
+/* parts[] is filled, but for shard: send, and reply with o->answer when all are home. */
+void owners_send(struct owners *o, enum offsets_op op);

@@ -53,12 +53,29 @@ static void note_loaded(struct store *st, struct seg *sg) {
 
 /* ---- steps ---- */
 
+/* A segment that a request of ours names stays in memory, also when retention takes it out of its log meanwhile. */
+static void hold(struct cold_need *nd, struct seg *sg) {
+    struct seg *old = nd->held;
+    if (old == sg) {
+        return;
+    }
+    nd->held = sg;
+    if (sg) {
+        sg->holds++;
+    }
+    if (old && --old->holds == 0 && old->gone) {
+        files_bury(nd->lg->st, old);
+    }
+}
+
 static void finish(struct cold_need *nd, err e) {
     struct plog *lg = nd->lg;
     struct store *st = lg->st;
     if (e != ERR_OK && nd->pinned) {
         files_unpin(st, nd->seg, DISK_LANE_READ);
+        nd->pinned = false;
     }
+    hold(nd, NULL);                    /* a pin holds it, too */
     st->cold.busy--;
     nd->ready(nd, e);
     plog_put(lg);
@@ -88,21 +105,28 @@ static struct seg *first_seg(const struct plog *lg) {
 static void on_listed(struct disk_req *rq) {
     struct cold_need *nd = rq->u;
     struct plog *lg = nd->lg;
-    if (rq->err != ERR_OK || lg->dead || !lg->segs_partial) {
-        err e = rq->err;
-        if (e == ERR_OK) {
-            disk_entries_free(rq->entries, rq->entries_n);
-            step(nd);
-        } else {
-            finish(nd, e == ERR_NOT_FOUND ? ERR_DAMAGED : e);
-        }
+    nd->listed = true;
+    if (rq->err != ERR_OK) {
+        finish(nd, rq->err == ERR_NOT_FOUND ? ERR_DAMAGED : rq->err);
         return;
     }
     struct seg *known = first_seg(lg);
-    err e = seglist_add(lg, rq->entries, rq->entries_n, known->base, known->base);
+    bool add = lg->segs_partial && !lg->dead;
+    off64 *bases = NULL;
+    size_t bases_n = 0;
+    err e = add ? seglist_add(lg, rq->entries, rq->entries_n, known->base, known->base) : ERR_OK;
+    if (e == ERR_OK && !lg->dead) {
+        seglist_times(lg, rq->entries, rq->entries_n);
+        bases_n = seglist_left_over(lg, rq->entries, rq->entries_n, &bases);
+        trim_left_over(lg, bases, bases_n);
+    }
     disk_entries_free(rq->entries, rq->entries_n);
     if (e != ERR_OK) {
         finish(nd, e);
+        return;
+    }
+    if (!add) {
+        step(nd);
         return;
     }
     lg->segs_partial = false;
@@ -125,14 +149,16 @@ static void on_opened(struct disk_req *rq) {
     struct plog *lg = nd->lg;
     struct seg *sg = nd->seg;
     if (rq->err != ERR_OK) {
-        if (rq->err == ERR_NOT_FOUND && !lg->dead) {
+        if (rq->err == ERR_NOT_FOUND && sg->gone) {
+            finish(nd, ERR_OFFSET_RANGE);
+        } else if (rq->err == ERR_NOT_FOUND && !lg->dead) {
             damaged(nd, sg->base, "missing");
         } else {
             finish(nd, rq->err);
         }
         return;
     }
-    if (sg->file || lg->dead) {
+    if (sg->file || lg->dead || sg->gone) {
         submit(nd, DISK_CLOSE, on_useless_closed);     /* nothing was written through it */
         return;
     }
@@ -172,9 +198,9 @@ static void on_index_closed(struct disk_req *rq) {
     struct cold_need *nd = rq->u;
     struct seg *sg = nd->seg;
     struct segidx *ix = loading(nd);
-    const struct seg *after = plog_next_seg(nd->lg, sg);
+    const struct seg *after = sg->gone ? NULL : plog_next_seg(nd->lg, sg);
     uint64_t rel_end = (uint64_t)((after ? after->base : nd->lg->next) - sg->base);
-    if (ix->file_n != nd->entries_n) {             /* a heavy checkpoint added some meanwhile */
+    if (ix->file_n != nd->entries_n || sg->gone) { /* a heavy checkpoint added some meanwhile; retention */
         mem_free(nd->buf);
         nd->buf = NULL;
         step(nd);
@@ -207,7 +233,7 @@ static void on_index_opened(struct disk_req *rq) {
     nd->entries_n = loading(nd)->file_n;
     size_t n = nd->entries_n * entry_bytes(nd);
     if (rq->err == ERR_NOT_FOUND) {
-        nd->seg->index_bad = true;
+        nd->seg->index_bad = !nd->seg->gone;
         step(nd);
         return;
     }
@@ -257,13 +283,22 @@ static void step(struct cold_need *nd) {
         finish(nd, lg->dead ? ERR_NO_TOPIC : st->dead ? ERR_IO : ERR_NOMEM);
         return;
     }
-    if (lg->segs_partial && nd->at < first_seg(lg)->base) {
+    if (nd->list ? !nd->listed && lg->dir_made : lg->segs_partial && nd->at < first_seg(lg)->base) {
         names_dir(&lg->id, nd->path);
         submit(nd, DISK_LIST, on_listed);
         return;
     }
+    if (nd->list) {
+        finish(nd, ERR_OK);
+        return;
+    }
+    if (nd->at < lg->start || (nd->seg && nd->seg->gone)) {        /* retention was faster */
+        finish(nd, ERR_OFFSET_RANGE);
+        return;
+    }
     nd->seg = nd->pinned ? nd->seg : plog_seg_for(lg, nd->at);
     struct seg *sg = nd->seg;
+    hold(nd, sg);
     if (!sg || !sg->made) {
         damaged(nd, sg ? sg->base : lg->start, "no segment holds an offset that the log has");
     } else if (!sg->file) {
@@ -291,8 +326,8 @@ static void step(struct cold_need *nd) {
 
 void cold_need_start(struct cold_need *nd) {
     struct plog *lg = nd->lg;
-    nd->seg = NULL;
-    nd->pinned = nd->out_of_memory = false;
+    nd->seg = nd->held = NULL;
+    nd->pinned = nd->out_of_memory = nd->listed = false;
     nd->buf = NULL;
     nd->rq = (struct disk_req){0};
     plog_get(lg);

@@ -25,15 +25,17 @@ struct cold_need {
     struct plog *lg;
     off64 at;
     bool index, times;
+    bool list;                     /* only the directory: all segments are listed, and when each was written last; nothing is pinned */
     bool rebuild;                  /* an index entry proved wrong: build them from the segment */
     void (*ready)(struct cold_need *nd, err e);
     void *u;
     struct seg *seg;               /* answer */
+    struct seg *held;              /* private */
     struct disk_req rq;            /* private */
     struct disk_file *file;
     uint8_t *buf;
     uint32_t entries_n;
-    bool pinned, loading_times, out_of_memory;
+    bool pinned, loading_times, out_of_memory, listed;
     char path[320];
 };
 void cold_need_start(struct cold_need *nd);

@@ -71,6 +71,18 @@ void epochs_drop(struct epochs *es, off64 from) {
     }
 }
 
+void epochs_trim(struct epochs *es, off64 start) {
+    struct epochs_entry *v = entries(es);
+    uint32_t n = 0;
+    while (n + 1 < es->n && v[n + 1].start <= start) {
+        n++;
+    }
+    if (n > 0) {
+        memmove(v, v + n, (es->n - n) * sizeof *v);
+        es->n -= n;
+    }
+}
+
 void epochs_cut(struct epochs *es, off64 end) {
     struct epochs_entry *v = entries(es);
     if (es->n == 0 || v[es->n - 1].start <= end) {

@@ -24,6 +24,8 @@ err epochs_reserve(struct epochs *es);                 /* room for one more; NOM
  * is the last one already. After epochs_reserve. */
 bool epochs_add(struct epochs *es, int32_t epoch, off64 start);
 void epochs_drop(struct epochs *es, off64 from);       /* entries that begin at or after `from` */
+/* The log starts at `start` now: entries that ended at or below it go. */
+void epochs_trim(struct epochs *es, off64 start);
 /* The log ends at `end` now; the last epoch stays the current one. */
 void epochs_cut(struct epochs *es, off64 end);
 /* S4.20. log_end answers for the last epoch. */

@@ -38,6 +38,9 @@ void files_pin(struct seg *sg) {
 void files_unpin(struct store *st, struct seg *sg, enum disk_lane lane) {
     must(sg->pins > 0);
     sg->pins--;
+    if (sg->gone) {
+        files_bury(st, sg);
+    }
     if (st->files.open > st->conf.files_max) {
         files_trim(st, st->conf.files_max, lane);
     }
@@ -68,12 +71,27 @@ void files_close(struct store *st, struct seg *sg, enum disk_lane lane) {
     disk_submit(st->disk, rq);
 }
 
+void files_bury(struct store *st, struct seg *sg) {
+    must(sg->gone);
+    if (sg->pins > 0 || sg->holds > 0) {
+        return;
+    }
+    if (sg->file) {
+        files_close(st, sg, DISK_LANE_READ);
+    }
+    if (!sg->file) {               /* else files_trim comes again */
+        seg_free(sg);
+    }
+}
+
 void files_trim(struct store *st, uint32_t max, enum disk_lane lane) {
     uint32_t looks = 0;
     for (struct list *it = st->files.lru.next; it != &st->files.lru && st->files.open > max;) {
         struct seg *sg = list_entry(it, struct seg, lru);
         it = it->next;
-        if (sg->pins == 0 && !sg->dirty && !sg->syncing) {
+        if (sg->gone && sg->pins == 0) {
+            files_bury(st, sg);
+        } else if (sg->pins == 0 && !sg->dirty && !sg->syncing) {
             files_close(st, sg, lane);
         } else if (++looks > TRIM_LOOKS_MAX) {
             return;

@@ -22,5 +22,7 @@ void files_pin(struct seg *sg);
 void files_unpin(struct store *st, struct seg *sg, enum disk_lane lane);
 /* Close what may be closed until at most `max` are open. */
 void files_trim(struct store *st, uint32_t max, enum disk_lane lane);
+/* sg is gone (seg.h): close its descriptor and free it, now or when nobody uses it any more. */
+void files_bury(struct store *st, struct seg *sg);
 /* Close sg's descriptor now; it must be open and unpinned. */
 void files_close(struct store *st, struct seg *sg, enum disk_lane lane);

@@ -23,7 +23,25 @@
 
 void inspect_bad(struct inspect *in, const char *path, int64_t at, const char *what) {
     in->bad++;
-    fprintf(in->out, "DAMAGED %s at %" PRId64 ": %s\n", path, at, what);
+    if (!in->json) {
+        fprintf(in->out, "DAMAGED %s at %" PRId64 ": %s\n", path, at, what);
+        return;
+    }
+    fprintf(in->out, "{\"finding\":\"damaged\",\"position\":%" PRId64, at);
+    inspect_bytes(in->out, "file", span_str(path), true);
+    inspect_bytes(in->out, "reason", span_str(what), true);
+    fputs("}\n", in->out);
+}
+
+void inspect_torn(struct inspect *in, const char *path, int64_t at, int64_t bytes) {
+    in->torn++;
+    if (!in->json) {
+        fprintf(in->out, "torn tail %s at %" PRId64 ": %" PRId64 " bytes above the durable mark, cut at the next start\n", path, at, bytes);
+        return;
+    }
+    fprintf(in->out, "{\"finding\":\"torn\",\"position\":%" PRId64 ",\"bytes\":%" PRId64, at, bytes);
+    inspect_bytes(in->out, "file", span_str(path), true);
+    fputs("}\n", in->out);
 }
 
 /* ---- durable marks ---- */
@@ -184,19 +202,21 @@ static err look(struct inspect *in, const char *dir) {
 }
 
 err inspect_dump(struct disk *disk, const char *dir, const struct inspect_opts *o, FILE *out) {
-    struct inspect in = {.disk = disk, .out = out, .opts = o};
+    struct inspect in = {.disk = disk, .out = out, .opts = o, .json = o->json};
     return look(&in, dir);
 }
 
-err inspect_verify(struct disk *disk, const char *dir, FILE *out) {
-    struct inspect in = {.disk = disk, .out = out};
+err inspect_verify(struct disk *disk, const char *dir, bool json, FILE *out) {
+    struct inspect in = {.disk = disk, .out = out, .json = json};
     err e = look(&in, dir);
     if (e != ERR_OK) {
         return e;
     }
     fprintf(out,
-            "%s: %" PRIu64 " partitions, %" PRIu64 " batches, %" PRIu64 " records, %" PRIu64 " torn tails, %" PRIu64
-            " damaged places\n",
+            json ? "{\"verdict\":\"%s\",\"partitions\":%" PRIu64 ",\"batches\":%" PRIu64 ",\"records\":%" PRIu64
+                   ",\"torn_tails\":%" PRIu64 ",\"damaged_places\":%" PRIu64 "}\n"
+                 : "%s: %" PRIu64 " partitions, %" PRIu64 " batches, %" PRIu64 " records, %" PRIu64 " torn tails, %" PRIu64
+                   " damaged places\n",
             in.bad ? "damaged" : "sound", in.partitions, in.batches, in.records, in.torn, in.bad);
     return in.bad ? ERR_DAMAGED : ERR_OK;
 }

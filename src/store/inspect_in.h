@@ -15,6 +15,7 @@ struct inspect {
     struct disk *disk;
     FILE *out;
     const struct inspect_opts *opts;   /* NULL: verify */
+    bool json;
     struct inspect_mark *marks;        /* newest of each partition */
     size_t marks_n, marks_cap;
     uint64_t partitions, batches, records, bad, torn;
@@ -22,6 +23,10 @@ struct inspect {
 
 /* One problem below the mark (or in a side file): counted, printed with file and position. */
 void inspect_bad(struct inspect *in, const char *path, int64_t at, const char *what);
+/* Bytes above the mark that are no batch: counted, printed; no damage. */
+void inspect_torn(struct inspect *in, const char *path, int64_t at, int64_t bytes);
+/* inspect_log.c: ,"name":"…" or tab name='…', escaped. */
+void inspect_bytes(FILE *out, const char *name, span s, bool json);
 /* inspect_log.c: dump or verify one partition's directory; m is NULL when no mark is known. NOMEM, IO. */
 err inspect_log(struct inspect *in, const char *dir, const struct datadir_mark *m);
 

@@ -62,7 +62,7 @@ static void print_batch(struct walk *w, const struct batch_head *h) {
 }
 
 /* Bytes as a person can read them: printable ASCII as it is, the rest as \xNN. */
-static void print_bytes(FILE *out, const char *name, span s, bool json) {
+void inspect_bytes(FILE *out, const char *name, span s, bool json) {
     if (span_is_null(s)) {
         fprintf(out, json ? ",\"%s\":null" : "\t%s=null", name);
         return;
@@ -86,13 +86,15 @@ static err print_records(struct walk *w, span batch) {
         fprintf(w->in->out,
                 json ? "{\"offset\":%" PRId64 ",\"timestamp\":%" PRId64 : "  offset=%" PRId64 "\ttimestamp=%" PRId64,
                 r.offset, r.ts_ms);
-        print_bytes(w->in->out, "key", r.key, json);
-        print_bytes(w->in->out, "value", r.value, json);
+        inspect_bytes(w->in->out, "key", r.key, json);
+        inspect_bytes(w->in->out, "value", r.value, json);
         fputs(json ? "}\n" : "\n", w->in->out);
     }
     if (e != ERR_OK || rw.bad) {
-        fprintf(w->in->out, "%s\tposition=%" PRId64 "\trecords unreadable: %s\n", w->path, w->at,
-                err_text(e == ERR_OK ? ERR_CORRUPT : e));
+        const char *why = err_text(e == ERR_OK ? ERR_CORRUPT : e);
+        fprintf(w->in->out, w->in->json ? "{\"position\":%" PRId64 ",\"unreadable\":\"%s\"" : "  position=%" PRId64 "\trecords unreadable: %s", w->at, why);
+        inspect_bytes(w->in->out, "file", span_str(w->path), w->in->json);
+        fputs(w->in->json ? "}\n" : "\n", w->in->out);
     }
     arena_done(&a);
     return e == ERR_NOMEM ? e : ERR_OK;
@@ -134,10 +136,7 @@ static void stopped(struct walk *w, const char *what) {
         inspect_bad(w->in, w->path, w->at, what);
         return;
     }
-    w->in->torn++;
-    fprintf(w->in->out,
-            "torn tail %s at %" PRId64 ": %" PRId64 " bytes above the durable mark, cut at the next start\n", w->path,
-            w->at, w->size - w->at);
+    inspect_torn(w->in, w->path, w->at, w->size - w->at);
 }
 
 static err room_for(struct walk *w, size_t n) {

@@ -31,6 +31,7 @@ void marks_init(struct store *st) {
     struct marks *mk = &st->marks;
     *mk = (struct marks){.sequence = 1, .dir = NAMES_META_DIR};
     list_init(&mk->moved);
+    list_init(&mk->starting);
     (void)snprintf(mk->path, sizeof mk->path, NAMES_META_DIR "/marks.%u", st->port->shard);
     (void)snprintf(mk->temp, sizeof mk->temp, "%s.tmp", mk->path);
 }
@@ -61,33 +62,45 @@ static void add_heavy(const struct plog *lg, struct datadir_mark *ret) {
     ret->has_producers = lg->heavy_producers;
 }
 
+/* Where the log ends, in the segment that counts: when it starts where one begins, nothing before that does. */
+static struct plog_at end_of(const struct plog *lg) {
+    struct plog_at at = lg->stable;
+    const off64 start = lg->trim ? lg->trim->want : lg->start;
+    struct seg *after = at.seg && at.off == start ? plog_next_seg(lg, at.seg) : NULL;
+    return after && after->base == start ? (struct plog_at){.off = at.off, .seg = after, .max_ts = -1, .max_ts_offset = -1} : at;
+}
+
 void marks_of(const struct plog *lg, struct datadir_mark *ret) {
     if (lg->unrecovered) {
         *ret = *lg->mark;
         ret->unsettled = true;
         return;
     }
-    const struct plog_at *at = &lg->stable;
-    struct epochs_entry ep = epochs_last_before(&lg->epochs, at->off);
+    off64 start;
+    int64_t bytes;
+    uint32_t segs;
+    struct plog_at at = end_of(lg);
+    struct epochs_entry ep = epochs_last_before(&lg->epochs, at.off);
+    trim_said(lg, &start, &bytes, &segs);
     *ret = (struct datadir_mark){.topic_id = lg->id.topic_id,
                                  .partition = lg->id.partition,
                                  .leader_epoch = ep.epoch,
                                  .epoch_start = ep.start,
-                                 .start = lg->start,
-                                 .end = at->off,
+                                 .start = start,
+                                 .end = at.off,
                                  .segment = -1,
                                  .first_ts = -1,
-                                 .max_ts = at->max_ts,
-                                 .max_ts_offset = at->max_ts_offset};
-    if (at->seg) {
-        ret->segment = at->seg->base;
-        ret->position = at->pos;
-        ret->bytes = at->seg->before + at->pos;
-        ret->segments = at->seg->ordinal + 1;
-        ret->first_ts = at->pos > 0 ? at->seg->first_ts : -1;
+                                 .max_ts = at.max_ts,
+                                 .max_ts_offset = at.max_ts_offset};
+    if (at.seg) {
+        ret->segment = at.seg->base;
+        ret->position = at.pos;
+        ret->bytes = at.seg->before + at.pos - bytes;
+        ret->segments = at.seg->ordinal + 1 - segs;
+        ret->first_ts = at.pos > 0 ? at.seg->first_ts : -1;
     }
     add_heavy(lg, ret);
-    ret->unsettled = lg->fenced || lg->heavy.off != at->off;
+    ret->unsettled = lg->fenced || lg->heavy.off != at.off;
     must(ret->end <= lg->stable.off && ret->heavy <= ret->end);            /* T6 */
 }
 
@@ -161,6 +174,7 @@ static void block_log(struct block *b, struct plog *lg) {
         struct datadir_mark m;
         marks_of(lg, &m);
         marks_file_put(p, &m, false);
+        trim_sent(lg);
     }
 }
 
@@ -280,6 +294,7 @@ err marks_begin(struct store *st) {
     e = disk_replace_all(st->disk, mk->path, mk->buf, mk->buf_n);
     if (e == ERR_NOSPACE) { /* reading goes on; appends wait until there is room for the OPEN block (marks_pass) */
         mark("marks.begin_late");
+        trim_durable(st, false);
         st->space_low = true;
         return ERR_AGAIN;
     }
@@ -287,6 +302,7 @@ err marks_begin(struct store *st) {
     if (e == ERR_OK) {
         mk->end = mk->proven = (int64_t)mk->buf_n;
     }
+    trim_durable(st, e == ERR_OK);
     return e;
 }
 
@@ -338,6 +354,7 @@ static void move_again(struct store *st) {
 static void end_block(struct store *st, err e) {
     struct marks *mk = &st->marks;
     mk->busy = false;
+    trim_durable(st, e == ERR_OK);
     if (mk->buf_cap > GROWN_BYTES) {
         mem_free(mk->buf);
         mk->buf = NULL;
@@ -425,6 +442,7 @@ static void start_block(struct store *st, enum marks_kind kind) {
     struct marks *mk = &st->marks;
     if (!build_moved(st, kind)) {
         mk->sequence = mk->sequence_back;          /* no memory: the next pass tries again */
+        trim_durable(st, false);
         if (mk->finishing) {
             end_block(st, ERR_NOMEM);
         }
@@ -434,6 +452,7 @@ static void start_block(struct store *st, enum marks_kind kind) {
     }
     mk->gone_n = 0;
     mk->moved_bytes = 0;
+    mk->at_once = false;
     mk->busy = true;
     if (mk->torn) {
         mk->rq = (struct disk_req){.file = mk->file, .at = mk->end};
@@ -533,12 +552,14 @@ static void start_compaction(struct store *st) {
     struct marks *mk = &st->marks;
     if (!build_all(st)) {
         mk->sequence = mk->sequence_back;
+        trim_durable(st, false);
         return;
     }
     while (list_pop_front(&mk->moved)) {
     }
     mk->gone_n = 0;
     mk->moved_bytes = 0;
+    mk->at_once = false;
     mk->busy = true;
     mk->rq = (struct disk_req){.path = mk->temp, .flags = DISK_RDWR | DISK_CREATE | DISK_TRUNC};
     submit(st, DISK_OPEN, on_fresh_opened);
@@ -552,7 +573,10 @@ static bool is_empty(const struct marks *mk) {
 
 ms marks_due(const struct store *st) {
     const struct marks *mk = &st->marks;
-    return mk->busy || is_empty(mk) || !st->begun ? INT64_MAX : mk->moved_since + st->conf.checkpoint_age;
+    if (mk->busy || is_empty(mk) || !st->begun) {
+        return INT64_MAX;
+    }
+    return mk->at_once ? mk->moved_since : mk->moved_since + st->conf.checkpoint_age;
 }
 
 void marks_pass(struct store *st, ms now) {

@@ -8,6 +8,7 @@ struct store;
 struct plog;
 
 struct marks {
+    struct list starting;          /* struct trim: logs whose start the block on its way moves */
     struct list moved;             /* logs whose stable end or heavy checkpoint is ahead of their mark */
     struct disk_file *file, *fresh;    /* fresh: the compacted file that takes over */
     char path[64], temp[72];
@@ -18,6 +19,7 @@ struct marks {
     int64_t moved_bytes;           /* stable bytes since the last block */
     ms moved_since;                /* when the first log of `moved` moved */
     bool busy;                     /* a block is on its way */
+    bool at_once;                  /* somebody waits for the next block */
     bool finishing;                /* the stop asked for the CLEAN block */
     bool torn;                     /* the last block did not fit on the disk: cut before the next */
     struct disk_req rq;

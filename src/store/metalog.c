@@ -218,7 +218,7 @@ static size_t begin_frame(uint8_t *p, uint64_t generation, uint64_t sequence) {
     return frames_size(0);
 }
 
-/* Marks without metadata: it was lost, and a new one would orphan every partition. */
+/* Marks without metadata, its own or those of logs: it was lost, and a new one would orphan every partition. */
 static err has_marks(struct metalog *ml, bool *ret) {
     struct disk_entry *en;
     size_t n;
@@ -228,7 +228,8 @@ static err has_marks(struct metalog *ml, bool *ret) {
         return e;
     }
     for (size_t i = 0; i < n; i++) {
-        any = any || (strncmp(en[i].name, "marks.", 6) == 0 && !names_ends_with(en[i].name, ".tmp"));
+        any = any || (strncmp(en[i].name, "marks.", 6) == 0 && !names_ends_with(en[i].name, ".tmp")) ||
+              (strcmp(en[i].name, "metadata.mark") == 0 && en[i].size > 0);
     }
     disk_entries_free(en, n);
     *ret = any;

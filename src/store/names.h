@@ -7,6 +7,7 @@
 #define NAMES_DIR_CAP 264          /* a topic of 249 characters, '-', ten digits, NUL */
 #define NAMES_PATH_CAP 320         /* a directory, '/', twenty digits, the longest suffix, NUL */
 #define NAMES_META_DIR "perigee.meta"
+#define NAMES_DELETED ".deleted"   /* behind the name of a file that is about to be removed, as Kafka's */
 
 void names_dir(const struct plog_id *id, char *ret); /* "<topic>-<partition>"; NAMES_DIR_CAP bytes */
 void names_in_dir(const struct plog_id *id, const char *file, char *ret); /* a fixed file in it; NAMES_PATH_CAP bytes */

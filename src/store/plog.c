@@ -119,6 +119,7 @@ void plog_put(struct plog *lg) {
 void plog_free(struct plog *lg) {
     struct store *st = lg->st;
     must(lg->inflight == 0);
+    trim_free(lg);
     tail_clear(lg);
     sync_forget(lg);
     list_remove(&lg->dirty);
@@ -172,7 +173,7 @@ off64 plog_bound(const struct plog *lg) {
 void plog_ends(const struct plog *lg, struct plog_ends *ret) {
     const struct seg *sg = plog_active(lg);
     *ret = (struct plog_ends){.start = lg->start, .next = lg->next, .written = lg->written.off, .stable = lg->stable.off,
-                              .bound = plog_bound(lg), .bytes = sg ? sg->before + sg->size : 0};
+                              .bound = plog_bound(lg), .bytes = sg ? sg->before + sg->size - lg->base_bytes : 0};
 }
 
 void plog_check(const struct plog *lg) {
@@ -204,29 +205,28 @@ void plog_epoch_end(const struct plog *lg, int32_t asked, int32_t *ret_epoch, of
     struct epochs_entry e;
     epochs_end_for(&lg->epochs, asked, lg->next, &e);
     *ret_epoch = e.epoch;
-    *ret_end = e.start;
+    *ret_end = e.start >= 0 && e.start < lg->start ? lg->start : e.start;      /* S19.4: nothing is told of what is gone */
 }
 
 int32_t plog_epoch_at(const struct plog *lg, off64 at) {
     return epochs_at(&lg->epochs, at);
 }
 
-size_t plog_old_offsets(const struct plog *lg, ms ts, off64 end, off64 *ret, size_t cap) {
+size_t plog_old_offsets(const struct plog *lg, const struct plog_old *o, off64 *ret, size_t cap) {
     size_t n = 0;
-    if (ts == -2) {
-        if (cap > 0) {
-            ret[n++] = lg->start;
-        }
+    bool found = o->ts == -1 || (o->ts >= 0 && o->wall <= o->ts);
+    if (cap > 0 && o->ts == -2) {
+        ret[n++] = lg->start;
         return n;
     }
-    if (n < cap && ts == -1) {
-        ret[n++] = end;
+    if (n < cap && found) {
+        ret[n++] = o->end;
     }
     for (struct list *it = lg->segs.prev; it != &lg->segs && n < cap; it = it->prev) {
         const struct seg *sg = list_entry(it, struct seg, link);
-        bool older = ts == -1 || (!sg->ts_unknown && sg->max_ts < ts);
         off64 base = sg->base > lg->start ? sg->base : lg->start;
-        if (older && base < end && (n == 0 || ret[n - 1] != base)) {
+        found = found || sg->mtime <= o->ts;
+        if (found && base < o->end && (n == 0 || ret[n - 1] != base)) {
             ret[n++] = base;
         }
     }
@@ -290,6 +290,14 @@ static struct seg *roll(struct plog *lg, ms now) {
     }
     list_push_back(&lg->segs, &sg->link);
     return sg;
+}
+
+bool plog_roll(struct plog *lg) {
+    if (seg_reserve(lg->st) != ERR_OK) {
+        return false;
+    }
+    roll(lg, store_now(lg->st));
+    return true;
 }
 
 void plog_append(struct plog *lg, struct chunk *chunk, span bytes, const struct batch_head *h, ms now) {

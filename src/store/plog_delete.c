@@ -108,6 +108,7 @@ void plog_delete(struct plog *lg) {
     sync_forget(lg);
     list_remove(&lg->all);
     marks_gone(lg);
+    trim_dead(lg);
     if (waiting && !lg->fenced) {
         st->hooks.failed(st->hooks.u, lg, from, ERR_CANCELLED);
     }

@@ -114,7 +114,7 @@ static void on_cold(struct plog_cold *c) {
     err e = c->err;
     bool over = e == ERR_OK && look_through(w, &c->got);
     plog_got_done(&c->got);
-    if (e != ERR_OK || over) {
+    if ((e != ERR_OK && e != ERR_OFFSET_RANGE) || over) {
         finish(w, e);
     } else {
         advance(w);
@@ -152,7 +152,9 @@ static bool read_on(struct plog_find_work *w) {
 
 static void on_need(struct cold_need *nd, err e) {
     struct plog_find_work *w = nd->u;
-    if (e == ERR_OK) {
+    if (e == ERR_OFFSET_RANGE) {
+        advance(w);
+    } else if (e == ERR_OK) {
         files_unpin(w->f->lg->st, nd->seg, DISK_LANE_READ);
         w->ready = true;
         advance(w);
@@ -180,6 +182,19 @@ static bool first_place(const struct plog_find_work *w, const struct seg *sg, of
         *ret = sg->base + rel + 1;
     }
     return !cold;
+}
+
+/* The log start moved past where the search stood (T48): what it saw below does not count any more. */
+static bool begin_again(struct plog_find_work *w) {
+    const struct plog *lg = w->f->lg;
+    if (w->at >= lg->start && (w->max_ts_offset < 0 || w->max_ts_offset >= lg->start)) {
+        return false;
+    }
+    w->at = lg->start;
+    w->max_ts = w->max_ts_offset = -1;
+    w->phase = PHASE_SEGMENTS;
+    w->ready = false;
+    return true;
 }
 
 /* One step over the segments for a timestamp; true to go on at once. */
@@ -244,6 +259,10 @@ static bool next_segment_max(struct plog_find_work *w) {
         return false;
     }
     w->end = seg_end(lg, sg);
+    if (sg->max_ts_offset < lg->start && sg->max_ts_offset >= 0) {
+        w->phase = PHASE_HEADS;    /* the largest one is deleted: look at the batches that are left */
+        return true;
+    }
     if (sg->max_ts_offset < w->f->below) {
         consider(w, sg->max_ts, sg->max_ts_offset);
     } else if (lg->stable.seg == sg && lg->stable.off == w->f->below) {
@@ -283,7 +302,7 @@ static void advance(struct plog_find_work *w) {
         finish(w, ERR_NO_TOPIC);
         return;
     }
-    while (step(w)) {
+    while (begin_again(w) || step(w)) {
     }
 }
 

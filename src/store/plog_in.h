@@ -8,6 +8,7 @@
 #include "store/plog.h"
 
 struct heavy;
+struct trim;
 
 struct plog_at {                   /* a place in the log, at a batch boundary */
     off64 off;                     /* offset of the next record */
@@ -48,6 +49,7 @@ struct plog {
     struct list moved;             /* st->marks.moved: the durable mark lags */
     struct list heavies;           /* st->heavy.due, or .aging */
     off64 start, next;
+    int64_t base_bytes;            /* of the segments before the one that holds `start` */
     off64 want_to;                 /* a sync up to here is waited for */
     struct plog_at written, syncing, stable;
     struct list segs;
@@ -55,11 +57,13 @@ struct plog {
     struct epochs epochs;
     int64_t queued_bytes, unsynced_bytes, syncing_bytes, since_heavy;
     ms unsynced_since;
+    struct trim *trim;             /* its beginning is on its way out; NULL mostly */
     struct heavy *heavy_job;       /* a heavy checkpoint on its way */
     struct plog_heavy_at heavy;
     const struct datadir_mark *mark;             /* as the last run left it; NULL: none */
     struct plog_damage *damage;    /* NULL: none so far */
     uint32_t inflight;             /* requests that hold lg */
+    uint32_t base_segs;            /* segments before the one that holds `start` */
     uint8_t sync_in;               /* enum sync_in: which list of st->sync `unsynced` is on */
     bool fenced : 1, dead : 1;
     bool topic_owned : 1;          /* dead: id.topic is our copy, for the broker's may be gone */
@@ -84,6 +88,8 @@ static inline struct seg *plog_next_seg(const struct plog *lg, const struct seg 
 }
 struct seg *plog_seg_for(const struct plog *lg, off64 at);     /* the segment that holds offset `at`, or NULL */
 off64 plog_bound(const struct plog *lg);
+/* Begin an empty segment at the log's end; false without memory. The caller moves the ends to it. */
+bool plog_roll(struct plog *lg);
 
 /* A reader met a bad place: says so, once per place (a consumer asks for it again and again). */
 void plog_damaged(struct plog *lg, off64 base, int64_t at, const char *what);

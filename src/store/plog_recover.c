@@ -456,11 +456,11 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     const struct datadir_mark *m = lg->mark;
     struct scan_state sc = {.lg = lg, .m = m, .ret = ret, .epoch = -1};
     struct seg *sg = heavy_seg(lg, m);
-    bool at_heavy = sg && begin_at_heavy(lg, m, sg);
+    bool from_heavy = sg != NULL, at_heavy = sg && begin_at_heavy(lg, m, sg);
     if (!sg && !list_empty(&lg->segs)) {
         sg = m ? first_counted(lg, m) : list_entry(lg->segs.next, struct seg, link);
     }
-    sc.expect = sg ? sg->base : lg->start;
+    sc.expect = sg && (from_heavy || sg->base <= lg->start) ? sg->base : lg->start;      /* else the segment that begins there is lost */
     off64 from = at_heavy ? m->heavy : sc.expect;
     bool snapshot = m && m->heavy >= 0 && m->has_producers;
     sc.replay_from = m && m->heavy >= 0 ? m->heavy : from;
@@ -485,6 +485,25 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     return ERR_OK;
 }
 
+/* Files of segments that the log start has left behind, and what was about to be removed: they held nothing of this log when it was last seen. */
+static err remove_left_over(struct plog *lg, const struct disk_entry *en, size_t n) {
+    const struct datadir_mark *m = lg->mark;
+    const off64 low = m ? seglist_low(lg, en, n, m->segments > 0 ? m->segment : 0) : -1;
+    char path[NAMES_PATH_CAP];
+    err e = ERR_OK;
+    for (size_t i = 0; i < n && e == ERR_OK; i++) {
+        if (en[i].is_dir || !seglist_is_left_over(&en[i], low) || strlen(en[i].name) >= NAMES_PATH_CAP - NAMES_DIR_CAP) {
+            continue;
+        }
+        names_in_dir(&lg->id, en[i].name, path);
+        log_info("seg.left_over", "path='%s' start=%lld", path, (long long)lg->start);
+        mark("recover.left_over");
+        e = call_path(lg->st->disk, DISK_UNLINK, path, NULL);
+        e = e == ERR_NOT_FOUND ? ERR_OK : e;
+    }
+    return e;
+}
+
 /* The directory exists: en[n] is its listing. */
 static err recover_listed(struct plog *lg, const char *dir, const struct disk_entry *en, size_t n,
                           struct plog_recovery *ret) {
@@ -498,6 +517,7 @@ static err recover_listed(struct plog *lg, const char *dir, const struct disk_en
         return damaged(dir, 0, "its first segment is missing and no durable mark speaks of it");
     }
     e = m ? check_against_mark(lg, m, dir) : ERR_OK;
+    e = e == ERR_OK ? remove_left_over(lg, en, n) : e;
     return e == ERR_OK ? scan_log(lg, ret) : e;
 }
 
@@ -591,6 +611,10 @@ err plog_recover(struct plog *lg, struct plog_recovery *ret) {
     bool unclean = is_unclean(lg, dir);
     got.unclean = unclean;
     err e = unclean ? recover_unclean(lg, &got) : recover_clean(lg);
+    if (e != ERR_OK) {
+        return give_up(lg, e);
+    }
+    e = trim_resume(lg);
     if (e != ERR_OK) {
         return give_up(lg, e);
     }

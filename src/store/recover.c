@@ -177,7 +177,7 @@ static off64 load_older(struct plog *lg, off64 upto) {
     for (bool more = true; more && loaded < 0;) {
         off64 best = -1, at;
         for (size_t i = 0; i < n; i++) {
-            if (names_is_segment(en[i].name, ".snapshot", &at) && at < upto && at > best && at >= lg->start) {
+            if (names_is_segment(en[i].name, ".snapshot", &at) && at < upto && at > best) {
                 best = at;
             }
         }
@@ -197,8 +197,8 @@ err recover_producers(struct plog *lg, off64 upto) {
     off64 from = load_older(lg, upto);
     mark("recover.producers");
     log_warn("snapshot.rebuilt", "log='%s-%d' at=%lld why=%s replayed_from=%lld", lg->id.topic, lg->id.partition,
-             (long long)upto, err_name(e), (long long)(from < 0 ? lg->start : from));
-    return heads_between(lg, from < 0 ? lg->start : from, upto, replay);
+             (long long)upto, err_name(e), (long long)(from < 0 ? 0 : from));
+    return heads_between(lg, from < 0 ? 0 : from, upto, replay);
 }
 
 /* ---- leader epochs ---- */
@@ -234,7 +234,7 @@ err recover_epochs(struct plog *lg, off64 upto) {
         log_warn("epochs.rebuilt", "log='%s-%d' why=%s", lg->id.topic, lg->id.partition, err_name(e));
         epochs_done(&lg->epochs);
         lg->epochs_changed = true;
-        e = heads_between(lg, lg->start, upto, note_epoch);
+        e = heads_between(lg, 0, upto, note_epoch);
     }
     epochs_drop(&lg->epochs, upto);                /* the file may be newer than the mark */
     if (e == ERR_OK && m->epoch_start < upto && (e = epochs_reserve(&lg->epochs)) == ERR_OK) {

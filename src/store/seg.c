@@ -28,7 +28,7 @@ void seg_free(struct seg *sg) {
     if (!sg) {
         return;
     }
-    must(!sg->file && sg->pins == 0);
+    must(!sg->file && sg->pins == 0 && sg->holds == 0);
     list_remove(&sg->link);
     list_remove(&sg->lru);
     list_remove(&sg->loaded);

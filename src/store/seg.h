@@ -16,9 +16,11 @@ struct seg {
     int64_t before;                /* bytes of all segments before it */
     uint32_t ordinal;              /* segments before it */
     uint32_t pins;                 /* requests that use `file`: it stays open */
+    uint32_t holds;                /* readers that name it: it stays in memory */
     ms first_ts;                   /* timestamp that its age counts from; -1: none yet */
     ms max_ts;                     /* largest timestamp, queued batches included; -1: none */
     off64 max_ts_offset;           /* last offset of the batch that brought it */
+    ms mtime;                      /* wall clock when its file was written last; 0: not known yet */
     ms born;                       /* monotonic: made or opened; age of batches without timestamps */
     ms jitter;
     ms time_last;                  /* last timestamp in the time index; -1: none */
@@ -30,6 +32,7 @@ struct seg {
     bool index_bad;                /* they are missing or nonsense: to be built from the segment */
     bool dirty;                    /* written since the last sync was submitted */
     bool syncing;                  /* covered by the sync in flight */
+    bool gone;                     /* below the log start and out of lg->segs: the last pin or hold frees it */
     bool ts_unknown;               /* a closed segment found by listing: its timestamps are not known yet */
     struct disk_file *file;        /* NULL: closed */
     struct segidx index, times;

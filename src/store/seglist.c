@@ -17,6 +17,7 @@
 struct found {
     off64 base;
     int64_t size;
+    ms mtime;
 };
 
 static int by_base(const void *a, const void *b) {
@@ -50,6 +51,7 @@ static struct seg *seg_from(struct plog *lg, const struct found *f, const struct
     }
     sg->lg = lg;
     sg->size = f->size;
+    sg->mtime = f->mtime;
     sg->born = store_now(lg->st);
     sg->made = sg->indexed = sg->ts_unknown = true;
     take_index(sg, &sg->index, entry_named(entries, n, f->base, ".index"), SEGIDX_OFFSET_BYTES);
@@ -96,16 +98,61 @@ static size_t drop_empty(struct found *found, size_t n, off64 closed) {
     return kept;
 }
 
+off64 seglist_low(const struct plog *lg, const struct disk_entry *entries, size_t n, off64 active) {
+    off64 low = active <= lg->start ? active : -1, base;
+    if (lg->unrecovered && lg->heavy.off < lg->start) {
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (entries[i].size > 0 && names_is_segment(entries[i].name, ".log", &base) && base <= lg->start && base > low) {
+            low = base;
+        }
+    }
+    return low;
+}
+
+bool seglist_is_left_over(const struct disk_entry *en, off64 low) {
+    off64 base;
+    return names_ends_with(en->name, NAMES_DELETED) ||
+           ((names_is_segment(en->name, ".log", &base) || names_is_segment(en->name, ".index", &base) || names_is_segment(en->name, ".timeindex", &base)) &&
+            base < low);
+}
+
+size_t seglist_left_over(const struct plog *lg, const struct disk_entry *entries, size_t n, off64 **ret_bases) {
+    off64 low = list_empty(&lg->segs) ? -1 : list_entry(lg->segs.next, struct seg, link)->base, base;
+    size_t found = 0;
+    off64 *v = NULL;
+    if (low < 0 || low > lg->start || lg->trim || lg->heavy.off < lg->start) {
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (names_is_segment(entries[i].name, ".log", &base) && base < low && (v || (v = mem_alloc(MEM_LOG, n * sizeof *v)))) {
+            v[found++] = base;
+        }
+    }
+    *ret_bases = v;
+    return found;
+}
+
+void seglist_times(struct plog *lg, const struct disk_entry *entries, size_t n) {
+    list_each(it, &lg->segs) {
+        struct seg *sg = list_entry(it, struct seg, link);
+        const struct disk_entry *en = sg->mtime == 0 ? entry_named(entries, n, sg->base, ".log") : NULL;
+        sg->mtime = en ? en->mtime : sg->mtime;
+    }
+}
+
 err seglist_add(struct plog *lg, const struct disk_entry *entries, size_t n, off64 below, off64 closed) {
     struct found *found = mem_alloc(MEM_LOG, n * sizeof *found);
     size_t found_n = 0;
     if (!found) {
         return ERR_NOMEM;
     }
+    const off64 low = seglist_low(lg, entries, n, closed);
     for (size_t i = 0; i < n; i++) {
         off64 base;
-        if (names_is_segment(entries[i].name, ".log", &base) && base < below) {
-            found[found_n++] = (struct found){.base = base, .size = entries[i].size};
+        if (names_is_segment(entries[i].name, ".log", &base) && base < below && base >= low) {
+            found[found_n++] = (struct found){.base = base, .size = entries[i].size, .mtime = entries[i].mtime};
         }
     }
     if (found_n > 0) {

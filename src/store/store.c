@@ -42,6 +42,7 @@ err store_new(struct store **ret_st, struct port *port, struct datadir *dd, cons
     heavy_init(st);
     files_init(st);
     cold_init(st);
+    trim_init(st);
     marks_init(st);
     err e = sync_init(st);
     if (e != ERR_OK || !st->chunks) {
@@ -131,6 +132,7 @@ static void pass(struct store *st, ms now) {
     sync_pass(st, now);
     heavy_pass(st, now, st->stop_step == STOP_CHECKPOINT);
     marks_pass(st, now);
+    trim_pass(st);
     sync_pass(st, now);            /* what a checkpoint just asked for, when the slot is free */
 }
 
@@ -170,6 +172,15 @@ void store_stats_get(const struct store *st, struct store_stats *ret) {
     ret->tail_bytes = (uint64_t)st->tail_bytes;
     ret->unsynced_bytes = (uint64_t)st->unsynced_bytes;
     ret->files_open = st->files.open;
+}
+
+struct plog *store_next_log(struct store *st) {
+    struct list *it = list_pop_front(&st->logs);
+    if (!it) {
+        return NULL;
+    }
+    list_push_back(&st->logs, it);
+    return list_entry(it, struct plog, all);
 }
 
 /* ---- a clean stop ---- */
@@ -220,7 +231,7 @@ static bool stop_advance(struct store *st) {
         return true;
     case STOP_FILES:
         files_trim(st, 0, DISK_LANE_WRITE);
-        if (st->pending > 0 || st->space_busy || cold_is_busy(st)) {
+        if (st->pending > 0 || st->space_busy || cold_is_busy(st) || !trim_is_idle(st)) {
             return false;
         }
         st->stop_step = STOP_DONE;

@@ -7,6 +7,7 @@
 #include "marks.h"
 #include "plog_in.h"
 #include "sync.h"
+#include "trim.h"
 #include "write.h"
 #include "store/store.h"
 
@@ -33,6 +34,7 @@ struct store {
     struct heavies heavy;
     struct files files;
     struct colds cold;
+    struct trims trims;
     int64_t unsynced_bytes;        /* queued or written, and not stable */
     /* free space */
     struct disk_req space_rq;

@@ -153,6 +153,13 @@ static void pop_first(struct store *st, struct tail *tl) {
     piece_free(st, pc);
 }
 
+void tail_drop_seg(struct plog *lg, const struct seg *sg) {
+    while (lg->tail.first && lg->tail.first->seg == sg) {
+        must(lg->tail.first->written == lg->tail.first->n);
+        pop_first(lg->st, &lg->tail);
+    }
+}
+
 void tail_clear(struct plog *lg) {
     while (lg->tail.first) {
         pop_first(lg->st, &lg->tail);

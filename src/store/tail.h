@@ -34,6 +34,8 @@ err tail_reserve(struct store *st);
 void tail_add(struct plog *lg, struct seg *sg, struct chunk *chunk, span bytes, const struct batch_head *h);
 /* Drop everything at and after offset `from`, which is a batch boundary. */
 void tail_cut(struct plog *lg, off64 from);
+/* Drop what lies in the log's first segment; all of it is written. */
+void tail_drop_seg(struct plog *lg, const struct seg *sg);
 void tail_clear(struct plog *lg);
 /* Keep the shard within its budget: the oldest written pieces go. */
 void tail_evict(struct store *st);

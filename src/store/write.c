@@ -18,6 +18,7 @@
 #include "base/mark.h"
 #include "base/mem.h"
 #include "base/must.h"
+#include "datadir_in.h"
 #include "store_in.h"
 
 #define IOV_INLINE 8
@@ -36,7 +37,8 @@ struct write_job {
     struct disk_file *meta;        /* partition.metadata while it is written */
     struct iovec text_iov;
     err refused;                   /* why it was not */
-    char text[META_TEXT_CAP], path[NAMES_PATH_CAP];
+    bool asked_aside;              /* a foreign directory was looked for, and moved */
+    char text[META_TEXT_CAP], path[NAMES_PATH_CAP], aside[NAMES_DIR_CAP];
 };
 
 static void step(struct write_job *j);
@@ -207,6 +209,7 @@ static void on_written(struct disk_req *rq) {
     struct write_job *j = rq->u;
     struct plog *lg = j->lg;
     struct store *st = lg->st;
+    j->seg->mtime = clock_wall(st->port->clock);
     j->seg->dirty = j->seg->dirty || rq->did > 0;      /* before the pin goes: an unsynced descriptor stays open */
     if (rq->err != ERR_OK || lg->dead || lg->fenced) {
         fail(j, "writing");
@@ -354,13 +357,53 @@ static void on_meta_written(struct disk_req *rq) {
     meta_close(j);                 /* refused: recovery writes it again */
 }
 
+static void on_aside(struct disk_req *rq) {
+    struct write_job *j = rq->u;
+    struct plog *lg = j->lg;
+    if (rq->err != ERR_OK && rq->err != ERR_NOT_FOUND) {
+        log_error("store.conflict", "log='%s-%d' its directory belongs to another topic and cannot be renamed to '%s': %s", lg->id.topic,
+                  lg->id.partition, j->aside, err_text(rq->err));
+        fail(j, "moving a foreign directory aside");
+        return;
+    }
+    if (rq->err == ERR_OK) {
+        mark("write.aside");
+        log_warn("store.stray", "path='%s' belongs to no topic that is known, renamed to '%s'", j->path, j->aside);
+    }
+    j->asked_aside = true;
+    step(j);
+}
+
+/* What stands under the name of a new log is not its own: out of the way, not away. */
+static void move_aside(struct write_job *j) {
+    names_dir(&j->lg->id, j->path);
+    names_aside(&j->lg->id, "-stray", j->aside);
+    j->rq.path2 = j->aside;
+    submit(j, DISK_RENAME, on_aside);
+}
+
+static void on_foreign_closed(struct disk_req *rq) {
+    struct write_job *j = rq->u;
+    j->meta = NULL;
+    if (j->asked_aside) {          /* and it is here again */
+        rq->err = ERR_IO;
+        on_aside(rq);
+    } else {
+        move_aside(j);
+    }
+}
+
 static void on_meta_read(struct disk_req *rq) {
     struct write_job *j = rq->u;
     size_t n = strlen(j->text);
-    if (rq->err != ERR_OK || rq->did != n || memcmp(j->path, j->text, n) != 0) {
-        log_error("store.conflict", "log='%s-%d' its directory belongs to another topic", j->lg->id.topic,
-                  j->lg->id.partition);
+    if (rq->err != ERR_OK) {
+        log_error("store.conflict", "log='%s-%d' it cannot be told whose its directory is: %s", j->lg->id.topic, j->lg->id.partition,
+                  err_text(rq->err));
         plog_fence(j->lg, "foreign directory", 0);
+    } else if (rq->did != n || memcmp(j->path, j->text, n) != 0) {
+        j->rq.file = j->meta;
+        submit(j, DISK_CLOSE, on_foreign_closed);
+        return;
     }
     meta_close(j);
 }
@@ -424,11 +467,20 @@ static void on_dir_made(struct disk_req *rq) {
     submit(j, DISK_PUT, on_meta_put);
 }
 
+/* A directory that stood under this name at the start, when this log did not exist yet. (Recovery looked at those of the logs that did.) */
+static bool is_in_the_way(const struct plog *lg) {
+    char dir[NAMES_DIR_CAP];
+    names_dir(&lg->id, dir);
+    return !lg->mark && datadir_has_dir(lg->st->dd, dir);
+}
+
 static void step(struct write_job *j) {
     struct plog *lg = j->lg;
     if (lg->dead || lg->fenced) {
         lg->writing = false;
         finish(j);
+    } else if (!lg->dir_made && !j->asked_aside && is_in_the_way(lg)) {
+        move_aside(j);
     } else if (!lg->dir_made) {
         names_dir(&lg->id, j->path);
         submit(j, DISK_MKDIR, on_dir_made);
@@ -451,6 +503,7 @@ void write_pass(struct store *st) {
         list_remove(&lg->dirty);
         must(lg->tail.queue && !lg->writing && !lg->cutting);
         j->lg = lg;
+        j->asked_aside = false;
         j->seg = lg->tail.queue->seg;
         lg->writing = true;
         st->write.inflight++;

@@ -70,12 +70,20 @@ static struct disk_file *file_open(struct diskop_sim *x, struct fs_inode *ino) {
     return f;
 }
 
+static ms wall(const struct diskop_sim *x) {
+    return (x->n->w->now + x->n->wall_base) / 1000;
+}
+
 /* The inode to be opened, made when asked for. */
 static err find_or_create(struct diskop_sim *x, struct fs_inode **ret) {
     uint32_t flags = x->rq->flags;
     err e = dir_sim_find(&x->n->fs, x->rq->path, ret);
     if (e == ERR_NOT_FOUND && (flags & DISK_CREATE)) {
-        return dir_sim_create(&x->n->fs, x->rq->path, false, ret);
+        e = dir_sim_create(&x->n->fs, x->rq->path, false, ret);
+        if (e == ERR_OK) {
+            (*ret)->mtime = wall(x);
+        }
+        return e;
     }
     if (e == ERR_OK && (flags & DISK_CREATE) && (flags & DISK_EXCL)) {
         return ERR_EXISTS;
@@ -137,6 +145,7 @@ static size_t write_into(struct diskop_sim *x, struct fs_inode *ino, size_t most
         left -= iov[n].iov_len;
     }
     size_t did = fs_sim_write(ino, at, iov, n, space(x));
+    ino->mtime = wall(x);
     if (iov != stack) {
         mem_free(iov);
     }
@@ -272,7 +281,7 @@ static err list_dir(const struct fs_inode *dir, struct prng *rng, struct disk_re
         size_t at = (size_t)prng_below(rng, i + 1);
         const struct fs_name *name = &dir->now.v[i];
         v[i] = v[at];
-        v[at] = (struct disk_entry){mem_strdup(MEM_DISK, name->name), name->ino->size, name->ino->is_dir};
+        v[at] = (struct disk_entry){mem_strdup(MEM_DISK, name->name), name->ino->size, name->ino->is_dir, name->ino->mtime};
         if (!v[at].name) {
             disk_entries_free(v, n);
             return ERR_NOMEM;
@@ -311,6 +320,7 @@ static err op_stat(struct diskop_sim *x) {
 static err op_space(struct diskop_sim *x) {
     int64_t left = space(x) - x->n->fs.pages_used * FS_PAGE;
     x->rq->size = left > 0 ? left : 0;
+    x->rq->total = space(x);
     return ERR_OK;
 }
 

@@ -63,6 +63,7 @@ struct fs_inode {
     size_t pages_n, pages_cap, pages_held;       /* held: with a cur */
     size_t lo, hi;               /* no dirty page outside [lo, hi) */
     int64_t size, dur_size;
+    ms mtime;                    /* wall clock of the last write, for listings; a crash does not take it back */
     int64_t back_size;           /* where pages that were written back end: a failed sync does not make the file shorter than that */
     uint64_t size_ver, dur_size_ver;
     struct fs_cut *cuts;         /* oldest first */

@@ -306,6 +306,7 @@ static int op_space(int root, struct disk_req *rq) {
         }
     }
     rq->size = (int64_t)(vfs.f_bavail * vfs.f_frsize);
+    rq->total = (int64_t)(vfs.f_blocks * vfs.f_frsize);
     return 0;
 }
 

@@ -45,7 +45,7 @@ struct listing {
     size_t n, cap;
 };
 
-static int add(struct listing *ls, const char *name, int64_t size, bool is_dir) {
+static int add(struct listing *ls, const char *name, const struct stat *st) {
     if (ls->n == ls->cap) {
         size_t cap = ls->cap ? ls->cap * 2 : 16;
         struct disk_entry *grown = mem_realloc(MEM_DISK, ls->entries, cap * sizeof *grown);
@@ -59,18 +59,24 @@ static int add(struct listing *ls, const char *name, int64_t size, bool is_dir) 
     if (!copy) {
         return ENOMEM;
     }
-    ls->entries[ls->n++] = (struct disk_entry){.name = copy, .size = size, .is_dir = is_dir};
+    ls->entries[ls->n++] = (struct disk_entry){.name = copy, .is_dir = !st};
+    if (st) {
+        struct disk_entry *en = &ls->entries[ls->n - 1];
+        en->size = st->st_size;
+        en->is_dir = S_ISDIR(st->st_mode);
+        en->mtime = (ms)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
+    }
     return 0;
 }
 
 static int add_asked(struct listing *ls, DIR *dir, const char *name) {
     struct stat st;
-    return fstatat(dirfd(dir), name, &st, 0) != 0 ? errno : add(ls, name, st.st_size, S_ISDIR(st.st_mode));
+    return fstatat(dirfd(dir), name, &st, 0) != 0 ? errno : add(ls, name, &st);
 }
 
 static int list_into(DIR *dir, struct listing *ls) {
     for (const struct dirent *de; (de = next_entry(dir));) {
-        int e = de->d_type == DT_DIR ? add(ls, de->d_name, 0, true) : add_asked(ls, dir, de->d_name);
+        int e = de->d_type == DT_DIR ? add(ls, de->d_name, NULL) : add_asked(ls, dir, de->d_name);
         if (e != 0 && e != ENOENT) {
             return e;
         }

@@ -401,7 +401,7 @@ static void on_latest(struct ask *a) {
 static void do_latest(void *u) {
     struct latest *l = u;
     arena_init(&l->arena, NULL, 1 << 20);
-    ck_assert_int_eq(offsets_init(&l->ask, &l->arena, 1, false, on_latest), ERR_OK);
+    ck_assert_int_eq(offsets_init(&l->ask, &l->arena, 1, OFFSETS_LIST, on_latest), ERR_OK);
     l->ask.u = l;
     l->ask.parts[0] = (struct offsets_part){.topic_id = topic_id, .partition = 2, .current_epoch = -1, .ts = OFFSETS_LATEST};
     offsets_send(node->shards[0], owner_of(2), &l->ask);

@@ -6,10 +6,11 @@
 
 static char *text;
 static size_t text_n;
+static bool as_json;
 
 static err verify(struct rig *r, const char *dir) {
     FILE *f = open_memstream(&text, &text_n);
-    err e = inspect_verify(world_node_disk(r->n), dir, f);
+    err e = inspect_verify(world_node_disk(r->n), dir, as_json, f);
     (void)fclose(f);
     return e;
 }
@@ -73,6 +74,11 @@ START_TEST(damage_below_the_mark_is_named) {
     ck_assert_int_eq(world_node_corrupt(r.n, "small-7/00000000000000000000.log", 80, 4), ERR_OK);
     ck_assert_int_eq(verify(&r, "."), ERR_DAMAGED);
     ck_assert(says("small-7/00000000000000000000.log at 0"));
+    as_json = true;
+    ck_assert_int_eq(verify(&r, "."), ERR_DAMAGED);
+    as_json = false;
+    ck_assert(text && strstr(text, "{\"finding\":\"damaged\",\"position\":0,\"file\":\"small-7/00000000000000000000.log\",\"reason\":\""));
+    ck_assert(says("{\"verdict\":\"damaged\","));
     rig_done(&r);
     made(&r, false);
     ck_assert_int_eq(world_node_corrupt(r.n, "small-7/00000000000000000000.log", 70, 0), ERR_OK);      /* cut short */
@@ -95,6 +101,12 @@ START_TEST(a_torn_tail_is_no_damage) {
     ck_assert(disk_call(d, &w) == ERR_OK && disk_call(d, &c) == ERR_OK);
     ck_assert_int_eq(verify(&r, "."), ERR_OK);
     ck_assert(says("1 torn tails, 0 damaged places"));
+    as_json = true;
+    ck_assert_int_eq(verify(&r, "."), ERR_OK);
+    as_json = false;
+    ck_assert(text && strstr(text, "{\"finding\":\"torn\",\"position\":"));
+    ck_assert(text && strstr(text, "\"file\":\"small-7/00000000000000000000.log\"}\n"));
+    ck_assert(says("{\"verdict\":\"sound\",\"partitions\":2,"));
     rig_done(&r);
 }
 END_TEST

@@ -117,7 +117,7 @@ static void begin(int64_t tail_bytes) {
     uuid fresh = {.b = {1}};
     list_init(&yes.queue);
     yes.disk = (struct disk){.submit = yes_submit, .call = yes_call};
-    yes_clock = (struct clock){.now = yes_clock_now};
+    yes_clock = (struct clock){.now = yes_clock_now, .wall = yes_clock_now};
     prng_seed(&yes_rng, 1);
     yes_port = (struct port){.clock = &yes_clock, .disk = &yes.disk, .rng = &yes_rng};
     ck_assert_msg(datadir_open(&yes.disk, 1, fresh, &dd, WHY_IN(why)) == ERR_OK, "%s", why);

@@ -235,7 +235,7 @@ static void roll_refused(int first, int second, int third) {
     ck_assert_msg(r.errors == 0, "ends %d, %d, %d: %s", first, second, third, r.last_error);
     ck_assert(rig_stop(&r));
     FILE *nowhere = fopen("/dev/null", "w");
-    ck_assert_int_eq(inspect_verify(world_node_disk(r.n), "", nowhere), ERR_OK);
+    ck_assert_int_eq(inspect_verify(world_node_disk(r.n), "", false, nowhere), ERR_OK);
     (void)fclose(nowhere);
     rig_done(&r);
 }

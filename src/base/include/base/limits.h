@@ -17,11 +17,18 @@
 #define LIMIT_COLD_BYTES (1 << 20)                /* one cold read, a larger first batch excepted */
 #define LIMIT_FINDS 32                            /* per shard: look-ups by time under way, a quarter of LIMIT_COLD_BYTES each */
 #define LIMIT_FINDS_PER_TURN 256
+#define LIMIT_TRIMS 4                             /* per shard: logs whose old segments' files are being removed */
+#define LIMIT_TRIMS_PER_TURN 64
+#define LIMIT_RETAINS 4                           /* per shard: looks of retention that wait for the disk */
+#define LIMIT_RETAINS_PER_TURN 64
 #define LIMIT_INDEXES_LOADED_BYTES (16 << 20)     /* per shard: segment indexes read for cold reads */
 #define LIMIT_EPOCHS 10000                        /* leader epochs remembered per log; oldest are merged */
 #define LIMIT_CHUNKS_KEPT_BYTES (8 << 20)         /* per shard: free chunks kept for reuse */
 #define LIMIT_ARENAS_KEPT_BYTES (1 << 20)
 #define LIMIT_FETCH_BYTES (55 << 20)              /* fetch.max.bytes */
+#define LIMIT_FETCH_SESSIONS 1000                 /* default of max.incremental.fetch.session.cache.slots: all shards together */
+#define LIMIT_FETCH_SESSION_PARTITIONS 100000     /* of one session */
+#define LIMIT_FETCH_SESSION_BYTES (64 << 20)      /* memory of all sessions, all shards together: about 190,000 partitions */
 #define LIMIT_UNSYNCED_BYTES (64 << 20)           /* store.unsynced.max, per shard */
 #define LIMIT_TOPICS 100000
 #define LIMIT_PARTITIONS 400000                   /* all topics together */
@@ -35,6 +42,7 @@
 #define LIMIT_ZSTD_WINDOW_LOG 23
 #define LIMIT_SNAPPY_BLOCK_BYTES (16 << 20)       /* one unpacked block of a batch that is looked through piece by piece */
 #define LIMIT_RECORD_ERRORS 1000                  /* records listed as bad in one Produce answer */
+#define LIMIT_PRODUCE_BYTES_PER_TURN (1 << 20)    /* of one Produce request, a first batch above it excepted */
 #define LIMIT_TAGS 1024                           /* tagged fields in one section */
 #define LIMIT_INBOX_PER_TURN 4096                 /* asks taken per turn */
 #define LIMIT_TIMERS_PER_TURN 4096

@@ -1,4 +1,4 @@
-/* Offsets of partitions: ListOffsets (all special values, look-up by time) and OffsetForLeaderEpoch. One ask per owner shard. */
+/* Offsets of partitions: ListOffsets (all special values, look-up by time), OffsetForLeaderEpoch, DeleteRecords; and their sizes. One ask per owner shard. */
 #pragma once
 
 #include "broker/shard.h"
@@ -11,6 +11,13 @@
 #define OFFSETS_EARLIEST_PENDING (-6)
 #define OFFSETS_OLD_MAX 1000           /* ListOffsets v0: at most so many */
 
+enum offsets_op {
+    OFFSETS_LIST,
+    OFFSETS_EPOCHS,                    /* OffsetForLeaderEpoch */
+    OFFSETS_DELETE,                    /* DeleteRecords: move the log start; the answer, in `offset`, is where it is then */
+    OFFSETS_SIZES                      /* bytes of all segments, in `offset` */
+};
+
 struct offsets_part {
     uuid topic_id;
     int32_t partition;
@@ -20,6 +27,7 @@ struct offsets_part {
     bool old_style;                    /* v0: fill old[] */
     int32_t old_max;
     int32_t asked_epoch;               /* OffsetForLeaderEpoch: the epoch asked; ts unused */
+    off64 delete_to;                   /* DeleteRecords: the new log start, -1: the end as it is on arrival */
     void *u;
     /* answer */
     err err;
@@ -32,14 +40,16 @@ struct offsets_part {
 
 struct offsets_ask {
     struct ask ask;
-    bool epochs;                       /* OffsetForLeaderEpoch instead of ListOffsets */
+    enum offsets_op op;
+    ms timeout;                        /* of DELETE, from its arrival at the owner: then TIMEOUT, and the start may still move */
     struct offsets_part *parts;
     size_t parts_n;
     struct offsets_wait *waits;        /* private to the owner */
+    struct timer timer;
     size_t left;
     void *u;
 };
 
-err offsets_init(struct offsets_ask *a, struct arena *arena, size_t parts_n, bool epochs, void (*done)(struct ask *a));
+err offsets_init(struct offsets_ask *a, struct arena *arena, size_t parts_n, enum offsets_op op, void (*done)(struct ask *a));
 void offsets_send(struct shard *home, struct shard *owner, struct offsets_ask *a);
 void offsets_drop(struct offsets_ask *a);

@@ -35,7 +35,7 @@ enum disk_op {
     DISK_RMTREE,     /* path: directory with its files, one level of nesting at least */
     DISK_LIST,       /* path -> entries (mem_alloc'd array, caller frees with disk_entries_free) */
     DISK_STAT,       /* path -> size, is_dir; NOT_FOUND */
-    DISK_SPACE,      /* -> size = free bytes of the file system for us */
+    DISK_SPACE,      /* -> size = free bytes of the file system for us, total = its size */
     DISK_FORGET,     /* file, at, len: drop clean cached pages (POSIX_FADV_DONTNEED); len 0: to the end. What is
                       * covered only in part may stay */
     DISK_AHEAD,      /* file, at, len: begin to read this range into the page cache, without waiting for it: a hint */
@@ -54,6 +54,7 @@ struct disk_entry {
     char *name;
     int64_t size;                  /* of a file */
     bool is_dir;
+    ms mtime;                      /* of a file: last written, wall clock */
 };
 
 struct disk_req {
@@ -63,7 +64,7 @@ struct disk_req {
     uint32_t flags;
     struct disk_file *file;
     const char *path, *path2;
-    int64_t at, size;
+    int64_t at, size, total;
     const struct iovec *iov;
     size_t iov_n;
     void *buf;

@@ -131,8 +131,43 @@ struct plog_find {
     struct plog_find_work *work;               /* private */
 };
 void plog_find_time(struct plog *lg, struct plog_find *f);
-/* S8.7 (ListOffsets v0): base offsets of segments, newest first, whose data is older than ts (-1: log end first, -2: log start). Returns how many. */
-size_t plog_old_offsets(const struct plog *lg, ms ts, off64 end, off64 *ret, size_t cap);
+/* S8.7 (ListOffsets v0): `end`, when ts is -1 or not before `wall`, then the base offsets of segments, newest first, that were not written after ts (-1: any);
+ * -2: the log start alone. Returns how many. All segments are known after plog_look only. */
+struct plog_old {
+    ms ts, wall;                   /* wall: now */
+    off64 end;                     /* high watermark */
+};
+size_t plog_old_offsets(const struct plog *lg, const struct plog_old *o, off64 *ret, size_t cap);
+/* Learn of all segments of the log, and when each was written last. done may run before this returns; lg may be deleted meanwhile (NO_TOPIC). IO, NOMEM. */
+void plog_look(struct plog *lg, void (*done)(void *u, err e), void *u);
+
+/* ---- the beginning goes ---- */
+
+/* Move the log start offset to `to` (DeleteRecords): done once that survives a power loss; segments wholly below go afterwards. `to` is at most the stable end;
+ * below the start it is done at once. done may run before plog_move_start returns. NO_TOPIC: lg was deleted meanwhile; FENCED; IO, DAMAGED: its directory cannot
+ * be read; NOMEM. The caller embeds it and keeps it until done, or until plog_move_cancel (then the start may still move). */
+struct plog_move {
+    struct list link;
+    off64 to;
+    err err;
+    void (*done)(struct plog_move *mv);
+    void *u;
+};
+void plog_move_start(struct plog *lg, struct plog_move *mv);
+void plog_move_cancel(struct plog_move *mv);
+
+/* One look at a log by the rules of retention (S18.3 to S18.6); what is to go goes by itself afterwards. -1: no limit. */
+struct plog_retain {
+    struct plog *lg;
+    ms wall;                       /* now */
+    ms age;                        /* retention.ms */
+    int64_t bytes;                 /* retention.bytes */
+    off64 below;                   /* high watermark: nothing at or above goes */
+    off64 to;                      /* answer: where the log start goes, or stays */
+    void (*done)(struct plog_retain *q);       /* may run before plog_retain returns; lg may be deleted meanwhile */
+    void *u;
+};
+void plog_retain(struct plog *lg, struct plog_retain *q);
 
 /* ---- end of life ---- */
 /* The topic is gone: fail what is queued (CANCELLED to hooks->failed), rename the directory, unlink it off the turn. lg is freed when its last

@@ -54,6 +54,9 @@ bool store_is_full(const struct store *st);
 void store_stop(struct store *st, void (*done)(void *u, err e), void *u);
 void store_free(struct store *st);             /* after stop's done; frees remaining plogs */
 
+/* The logs of this shard in turn, one a call, over and over: for whoever must look at all of them a few at a time. NULL: there are none. */
+struct plog *store_next_log(struct store *st);
+
 struct store_stats {
     uint64_t writes, write_bytes, syncs, sync_files, syncfs, cold_reads, cold_bytes, tail_bytes, unsynced_bytes, checkpoints, logs, files_open;
     int64_t sync_us_last, sync_us_max;
