@@ -27,8 +27,8 @@ void prod_note(struct part *pt, const struct batch_head *h);
 void prod_undo(struct part *pt, off64 from);
 err prod_load(struct part *pt, span file);
 void prod_free(struct part *pt);
-/* read.c: wake every watch of pt. */
-void read_wake(struct part *pt);
+/* watch.c: wake every watch of pt, fetches' and sessions'. */
+void watch_wake(struct part *pt);
 /* offsets.c */
 void offsets_settle(struct part *pt);
 void offsets_fail(struct part *pt, err why);

@@ -40,8 +40,9 @@ static void marks_part(struct part *pt) {
     prodwin_stable(pt->win, ends.stable);
     append_settle(pt, ends.written);
     offsets_settle(pt);
-    if (rose) {
-        read_wake(pt);
+    if (rose || pt->log_start != ends.start) {     /* who waits below the new start has nothing to wait for; sessions tell it (S7.35) */
+        pt->log_start = ends.start;
+        watch_wake(pt);
     }
 }
 

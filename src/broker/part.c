@@ -82,7 +82,7 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
 void part_remove(struct part *pt) {
     append_fail(pt, 0, ERR_NO_TOPIC);
     offsets_fail(pt, ERR_NO_TOPIC);
-    read_wake(pt);
+    watch_wake(pt);
     plog_delete(pt->log);
     part_free(pt);
 }
@@ -100,6 +100,7 @@ void part_epoch(struct part *pt, int32_t leader_epoch) {
     must(leader_epoch >= pt->leader_epoch);        /* S3.9 */
     pt->leader_epoch = leader_epoch;
     plog_epoch(pt->log, leader_epoch);
+    watch_wake(pt);
 }
 
 /* write.caching goes off while readers saw more than is synced: the log keeps its old class until the disk holds what they saw, and nothing more becomes visible

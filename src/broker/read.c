@@ -1,7 +1,7 @@
 /* Fetch, the owner's half: read what is there, say how much is there, or watch until the high watermark moves.
  *
  * Happy path: DATA takes fresh batches from the tail by reference; cold ones go through the read lane, and the ask goes home when the last one is back. WATCH parks in each part
- * until read_wake, or until the cancel, which travels behind it on the same FIFO.
+ * until watch_wake, or until the cancel, which travels behind it on the same FIFO.
  * One ask hands out bytes of at most READ_GOT_MAX parts, so that its memory does not grow with the parts asked; who got none asks again.
  * Failure modes: per part an err; a part that is gone answers NO_TOPIC; memory short: NOMEM for that part.
  * Runs on: owner shard (run, wake), home shard (send, cancel, take, drop). */
@@ -9,10 +9,11 @@
 
 #include "base/mark.h"
 #include "base/must.h"
+#include "broker/watch.h"
 #include "inside.h"
 
 struct read_watch {
-    struct list link;                  /* in part->watches */
+    struct watch_node node;            /* in part->watches */
     struct read_ask *ask;
 };
 
@@ -234,9 +235,15 @@ static void read_run_data(struct read_ask *a) {
 
 static void read_unwatch(struct read_ask *a) {
     for (size_t i = 0; i < a->parts_n; i++) {
-        list_remove(&a->watches[i].link);
+        list_remove(&a->watches[i].node.link);
     }
     a->parked = false;
+}
+
+static void read_woken(struct watch_node *n) {
+    struct read_ask *a = list_entry(n, struct read_watch, node)->ask;
+    read_unwatch(a);
+    ask_return(&a->ask, ERR_OK);
 }
 
 static void read_run_watch(struct read_ask *a) {
@@ -247,7 +254,8 @@ static void read_run_watch(struct read_ask *a) {
     }
     for (size_t i = 0; i < a->parts_n; i++) {
         struct read_watch *w = &a->watches[i];
-        list_init(&w->link);
+        list_init(&w->node.link);
+        w->node.wake = read_woken;
         w->ask = a;
         struct part *pt = part_find(a->ask.owner, a->parts[i].topic_id, a->parts[i].partition);
         if (pt == NULL || pt->committed != a->parts[i].high_watermark) {
@@ -259,19 +267,11 @@ static void read_run_watch(struct read_ask *a) {
         if (pt->committed < ends.next) {
             part_want_visible(pt);
         }
-        list_push_back(&pt->watches, &w->link);
+        list_push_back(&pt->watches, &w->node.link);
     }
     a->parked = true;
     a->ask.owner->stats.watches++;
     if (moved) {
-        read_unwatch(a);
-        ask_return(&a->ask, ERR_OK);
-    }
-}
-
-void read_wake(struct part *pt) {
-    while (!list_empty(&pt->watches)) {
-        struct read_ask *a = list_entry(pt->watches.next, struct read_watch, link)->ask;
         read_unwatch(a);
         ask_return(&a->ask, ERR_OK);
     }

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mark.h"
 #include "base/mem.h"
+#include "fetch.h"
 
 #define CONN_STALL_MS 30000
 #define CONN_HEAD_MS 10000
@@ -58,10 +59,7 @@ static void conn_free_if_over(struct conn *cn) {
     atomic_fetch_sub(&set->sh->node->conns, 1);
     set->sh->stats.conns--;
     mem_free(cn);
-    if (set->draining && list_empty(&set->conns)) {
-        wheel_cancel(&set->sh->wheel, &set->drain);
-        node_door_idle(set->sh);
-    }
+    conn_set_changed(set);
 }
 
 /* No answer can reach the client any more: requests that wait for their turn go, running ones are hurried. */
@@ -585,7 +583,8 @@ void conn_open(struct conn_set *set, const struct node_listener *l, struct net_a
 
 bool conn_set_init(struct conn_set *set, struct shard *sh) {
     set->sh = sh;
-    set->draining = false;
+    set->draining = set->idle = false;
+    fetch_session_set_init(set);
     set->free_rqs_n = set->free_outs_n = 0;
     list_init(&set->conns);
     list_init(&set->free_rqs);
@@ -602,7 +601,16 @@ void conn_set_done(struct conn_set *set) {
     while ((link = list_pop_front(&set->free_outs)) != NULL) {
         mem_free(list_entry(link, struct conn_out, link));
     }
+    fsessions_done(&set->sessions);
     mem_free(set->scratch);
+}
+
+void conn_set_changed(struct conn_set *set) {
+    if (set->draining && !set->idle && list_empty(&set->conns) && fsessions_is_empty(&set->sessions)) {
+        set->idle = true;
+        wheel_cancel(&set->sh->wheel, &set->drain);
+        node_door_idle(set->sh);
+    }
 }
 
 static void conn_set_cut(struct timer *t, ms now) {
@@ -616,11 +624,12 @@ static void conn_set_cut(struct timer *t, ms now) {
 
 void conn_set_drain(struct conn_set *set) {
     set->draining = true;
-    if (list_empty(&set->conns)) {
-        node_door_idle(set->sh);
+    timer_init(&set->drain, conn_set_cut);
+    fsessions_close_all(&set->sessions);
+    conn_set_changed(set);
+    if (set->idle) {
         return;
     }
-    timer_init(&set->drain, conn_set_cut);
     shard_timer(set->sh, &set->drain, shard_now(set->sh) + CONN_DRAIN_MS);
     list_each_safe(it, &set->conns) {
         conn_close(list_entry(it, struct conn, link), CONN_AFTER_REPLIES);

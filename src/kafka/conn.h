@@ -3,6 +3,7 @@
 
 #include "broker/allow.h"
 #include "broker/node.h"
+#include "state/fsessions.h"
 #include "wire/head.h"
 
 #define CONN_SCRATCH_BYTES (64 << 10)
@@ -17,7 +18,8 @@ struct conn_set {
     struct list free_rqs, free_outs;               /* kept for reuse */
     size_t free_rqs_n, free_outs_n;
     struct timer drain;                            /* cuts what does not drain in time */
-    bool draining;
+    struct fsessions sessions;                     /* fetch_session.c */
+    bool draining, idle;                           /* idle: node_door_idle was told */
     uint8_t *scratch;                              /* CONN_SCRATCH_BYTES: where bytes land whose frame is not known yet */
 };
 
@@ -61,6 +63,8 @@ bool conn_set_init(struct conn_set *set, struct shard *sh);         /* false wit
 void conn_set_done(struct conn_set *set);
 /* Stop reading everywhere, hurry what is parked; node_door_idle once the last is closed. */
 void conn_set_drain(struct conn_set *set);
+/* A session or a part of one is gone: while draining that may have been the last thing waited for. */
+void conn_set_changed(struct conn_set *set);
 /* A request of cn is done (or may start): step 5 looks at it. */
 void conn_changed(struct conn *cn);
 /* Close once the replies of requests already here have left (AFTER_REPLIES), or at once. */

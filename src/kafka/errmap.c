@@ -46,6 +46,7 @@ int16_t errmap_code(err e) {
     case ERR_BAD_RECORD: return 87;
     case ERR_NO_TOPIC_ID: return 100;
     case ERR_TOPIC_ID_DIFFERS: return 103;
+    case ERR_SESSION_BY_ID: return 106;
     case ERR_EXISTS:
     case ERR_NOT_FOUND:
     case ERR_LOCKED:
