@@ -9,7 +9,7 @@ struct part {
     struct map_node node;              /* in sh->parts */
     struct list moved;                 /* in sh->moved while step 4 is owed */
     struct list appends;               /* append_ask.wait, in order of wait_below */
-    struct list watches;               /* read_watch.link */
+    struct list watches;               /* watch_node.link */
     struct list bounds;                /* offsets_wait.link: waiting for the high watermark */
     struct shard *sh;
     struct meta_topic *topic;          /* one reference */
