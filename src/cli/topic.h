@@ -6,4 +6,5 @@
 int topic_create(const struct cli_args *a);
 int topic_list(const struct cli_args *a);
 int topic_describe(const struct cli_args *a);
+int topic_alter(const struct cli_args *a);
 int topic_delete(const struct cli_args *a);

@@ -36,6 +36,28 @@ static bool wait_of(const struct cli_args *a, int64_t *ret_ms) {
     return false;
 }
 
+bool topic_ask_number(const struct cli_args *a, const char *option, int64_t max, int64_t *ret) {
+    const char *text = cli_text(a, option);
+    if (text == NULL) {
+        *ret = -1;
+        return true;
+    }
+    int64_t v = 0;
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9' || v > max) {
+            v = 0;
+            break;
+        }
+        v = v * 10 + (*p - '0');
+    }
+    if (v < 1 || v > max) {
+        (void)cli_fail(a, CLI_USAGE, "--%s is a number from 1 to %lld, not '%s'", option, (long long)max, text);
+        return false;
+    }
+    *ret = v;
+    return true;
+}
+
 int topic_ask_open(struct topic_ask *t, const struct cli_args *a) {
     struct kconn_why why;
     int64_t wait_ms;

@@ -11,6 +11,8 @@ struct topic_ask {
     enum out_form form;
 };
 
+/* The value of an option that is a number from 1 to max; -1: it was not given. False after a line on err. */
+bool topic_ask_number(const struct cli_args *a, const char *option, int64_t max, int64_t *ret);
 /* CLI_OK, or the exit code after a line on err. */
 int topic_ask_open(struct topic_ask *t, const struct cli_args *a);
 void topic_ask_close(struct topic_ask *t);

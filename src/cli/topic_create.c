@@ -17,28 +17,6 @@ struct topic_create_wish {
     int32_t configs_n;
 };
 
-static bool number_of(const struct cli_args *a, const char *option, int64_t max, int64_t *ret) {
-    const char *text = cli_text(a, option);
-    if (text == NULL) {
-        *ret = -1;
-        return true;
-    }
-    int64_t v = 0;
-    for (const char *p = text; *p != '\0'; p++) {
-        if (*p < '0' || *p > '9' || v > max) {
-            v = 0;
-            break;
-        }
-        v = v * 10 + (*p - '0');
-    }
-    if (v < 1 || v > max) {
-        (void)cli_fail(a, CLI_USAGE, "--%s is a number from 1 to %lld, not '%s'", option, (long long)max, text);
-        return false;
-    }
-    *ret = v;
-    return true;
-}
-
 static bool configs_of(const struct cli_args *a, struct topic_create_wish *w) {
     const char *text;
     for (size_t i = 0; (text = cli_each(a, "config", i)) != NULL; i++) {
@@ -58,7 +36,7 @@ static bool configs_of(const struct cli_args *a, struct topic_create_wish *w) {
 static bool wish_of(const struct cli_args *a, struct topic_create_wish *w) {
     int64_t partitions, replication;
     w->configs_n = 0;
-    if (!number_of(a, "partitions", INT32_MAX, &partitions) || !number_of(a, "replication-factor", INT16_MAX, &replication) || !configs_of(a, w)) {
+    if (!topic_ask_number(a, "partitions", INT32_MAX, &partitions) || !topic_ask_number(a, "replication-factor", INT16_MAX, &replication) || !configs_of(a, w)) {
         return false;
     }
     k_create_topics_req_init(&w->req);

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "wire/head.h"
 #include "wire/k_api_versions.h"
+#include "wire/k_create_partitions.h"
 #include "wire/k_create_topics.h"
 #include "wire/k_delete_topics.h"
 #include "wire/k_list_offsets.h"
@@ -188,12 +189,31 @@ static inline void fake_delete(const struct fake *f, int fd, const struct k_requ
     fake_answer(f, fd, q, &r, q->api_version);
 }
 
+static inline void fake_grow(const struct fake *f, int fd, const struct k_request_header *q, const struct k_create_partitions_req *in) {
+    struct k_create_partitions_resp r;
+    struct k_create_partitions_resp_result results[20];
+    k_create_partitions_resp_init(&r);
+    r.results = results;
+    r.results_n = in->topics_n;
+    for (int i = 0; i < in->topics_n; i++) {
+        k_create_partitions_resp_result_init(&results[i]);
+        results[i].name = in->topics[i].name;
+        results[i].error_code = fake_topic(f, results[i].name) < 0 ? 3 : in->topics[i].count <= 2 ? 37 : f->error;
+        results[i].error_message = results[i].error_code == 37 ? SPAN_LIT("it has 2 already") : SPAN_NULL;
+        if (in->topics[i].assignments_n >= 0 || in->validate_only) {
+            _exit(6);
+        }
+    }
+    fake_answer(f, fd, q, &r, q->api_version);
+}
+
 static inline void fake_serve(const struct fake *f, int fd, span frame) {
     union {
         struct k_metadata_req metadata;
         struct k_list_offsets_req offsets;
         struct k_create_topics_req create;
         struct k_delete_topics_req delete;
+        struct k_create_partitions_req grow;
         struct k_api_versions_req versions;
     } body;
     struct arena a;
@@ -217,6 +237,9 @@ static inline void fake_serve(const struct fake *f, int fd, span frame) {
         break;
     case K_CREATE_TOPICS_KEY:
         fake_create(f, fd, &q, &body.create);
+        break;
+    case K_CREATE_PARTITIONS_KEY:
+        fake_grow(f, fd, &q, &body.grow);
         break;
     case K_DELETE_TOPICS_KEY:
         fake_delete(f, fd, &q, &body.delete);

@@ -81,6 +81,21 @@ START_TEST(create) {
 }
 END_TEST
 
+START_TEST(grow) {
+    start((struct fake){.topics_n = 2});
+    expect("perigee topic alter t0 t1 --partitions 5", 0, "t0\t5\nt1\t5\n", "");
+    expect("perigee topic alter -p 3 t0 -o json", 0, "[\n{\"name\":\"t0\",\"partitions\":3}\n]\n", "");
+    expect("perigee topic alter t0 -p 2", CLI_REFUSED, "", "t0: INVALID_PARTITIONS: it has 2 already");
+    expect("perigee topic alter t0 nope -p 4", CLI_NOT_FOUND, "t0\t4\n", "nope: UNKNOWN_TOPIC_OR_PARTITION");
+    expect("perigee topic alter t0 -p 0", CLI_USAGE, "", "--partitions is a number from 1 to 2147483647, not '0'");
+    expect("perigee topic alter t0", CLI_USAGE, "", "nothing to alter: give --partitions N");
+    fake_stop(&f);
+    start((struct fake){.topics_n = 1, .error = 29});
+    expect("perigee topic alter t0 -p 9", CLI_DENIED, "", "t0: TOPIC_AUTHORIZATION_FAILED");
+    fake_stop(&f);
+}
+END_TEST
+
 START_TEST(delete) {
     start((struct fake){.topics_n = 2});
     ck_assert_ptr_nonnull(freopen("/dev/null", "r", stdin));
@@ -182,6 +197,7 @@ int main(void) {
     tcase_add_test(t, list);
     tcase_add_test(t, describe);
     tcase_add_test(t, create);
+    tcase_add_test(t, grow);
     tcase_add_test(t, delete);
     tcase_add_test(t, delete_asks);
     tcase_add_test(t, old_broker);
