@@ -54,7 +54,7 @@ static err take_mark(struct plog *lg, const struct datadir_mark *m) {
         sg->max_ts = m->max_ts;
         sg->max_ts_offset = m->max_ts_offset;
         sg->born = store_now(lg->st);
-        sg->made = true;
+        sg->made = m->position > 0;    /* an empty file may be there, and no sync has covered its name */
         if (m->heavy_segment == m->segment) {
             sg->index.file_n = m->index_entries;
             sg->times.file_n = m->timeindex_entries;

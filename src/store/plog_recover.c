@@ -96,6 +96,9 @@ static err check_against_mark(struct plog *lg, const struct datadir_mark *m, con
     if (active && active->size < m->position) {
         return damaged(path, active->size, "shorter than its durable mark");
     }
+    if (m->segment <= m->start) {  /* nothing before it counts, whether its file was made or not */
+        return m->segments == 1 && m->bytes == m->position ? ERR_OK : damaged(dir, 0, "the durable mark contradicts itself");
+    }
     struct seg *first = first_counted(lg, m), *before = plog_seg_for(lg, m->segment);
     int64_t bytes = active ? active->before + m->position - first->before : before ? before->before + before->size - first->before : 0;
     uint32_t n = active ? active->ordinal + 1 - first->ordinal : before ? before->ordinal + 2 - first->ordinal : 1;
@@ -445,6 +448,7 @@ static void settle(struct plog *lg, off64 end) {
     lg->written = lg->stable;
     lg->since_heavy = lg->heavy.off == end ? 0 : 1;        /* a clean stop writes its side files */
     lg->unrecovered = false;
+    lg->new_names = sg && sg->size == 0;           /* nothing has synced its name for its own sake */
     heavy_note(lg);
 }
 
@@ -458,7 +462,8 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     struct seg *sg = heavy_seg(lg, m);
     bool from_heavy = sg != NULL, at_heavy = sg && begin_at_heavy(lg, m, sg);
     if (!sg && !list_empty(&lg->segs)) {
-        sg = m ? first_counted(lg, m) : list_entry(lg->segs.next, struct seg, link);
+        bool covered = m && m->heavy >= m->start;      /* else producer states come from below the start, too */
+        sg = covered ? first_counted(lg, m) : list_entry(lg->segs.next, struct seg, link);
     }
     sc.expect = sg && (from_heavy || sg->base <= lg->start) ? sg->base : lg->start;      /* else the segment that begins there is lost */
     off64 from = at_heavy ? m->heavy : sc.expect;

@@ -39,6 +39,7 @@ struct rig_log {
     err rec_err;
     struct rig_batch *v;           /* what was queued and not taken back */
     size_t n, cap;
+    off64 start, start_asked;      /* log start as it was told; the highest that it may have been moved to */
     off64 acked;                   /* highest stable end that the store told */
     off64 seen;                    /* highest bound */
     int failed;                    /* hooks->failed calls */
@@ -180,6 +181,8 @@ static inline void rig_moved(void *u, struct plog *lg) {
     plog_ends(lg, &e);
     r->moved++;
     ck_assert(e.stable >= l->acked || l->deleted);
+    ck_assert(e.start >= l->start && e.start <= l->start_asked);
+    l->start = e.start;
     l->acked = e.stable;
     l->seen = e.bound > l->seen ? e.bound : l->seen;
 }
@@ -534,6 +537,105 @@ static inline off64 rig_find(struct rig *r, struct rig_log *l, ms ts, off64 belo
     return q.find.found ? q.find.offset : -1;
 }
 
+/* ---- the beginning goes ---- */
+
+struct rig_cut {
+    struct rig *r;
+    struct rig_log *l;
+    struct plog_move move;
+    struct plog_retain retain;
+    bool done;
+};
+
+static inline void rig_move_done(struct plog_move *mv) {
+    struct rig_cut *q = mv->u;
+    struct plog_ends e;
+    q->done = true;
+    if (mv->err == ERR_OK) {
+        plog_ends(q->l->lg, &e);
+        ck_assert(e.start >= mv->to);
+        q->l->start = e.start;
+    }
+}
+
+static inline void rig_move_now(void *u) {
+    struct rig_cut *q = u;
+    q->move.done = rig_move_done;
+    q->move.u = q;
+    q->l->start_asked = q->move.to > q->l->start_asked ? q->move.to : q->l->start_asked;
+    plog_move_start(q->l->lg, &q->move);
+}
+
+static inline bool rig_cut_done(void *u) {
+    struct rig_cut *q = u;
+    return q->done || !world_node_is_up(q->r->n);
+}
+
+/* DeleteRecords up to `to`; CANCELLED when the node went down. */
+static inline err rig_move(struct rig *r, struct rig_log *l, off64 to) {
+    struct rig_cut q = {.r = r, .l = l, .move = {.to = to}};
+    if (!world_node_call(r->n, 0, rig_move_now, &q)) {
+        return ERR_CANCELLED;
+    }
+    ck_assert(q.done || world_run(r->w, rig_cut_done, &q, 10000));
+    return q.done ? q.move.err : ERR_CANCELLED;
+}
+
+static inline void rig_retain_done(struct plog_retain *q) {
+    struct rig_cut *c = q->u;
+    c->done = true;
+    c->l->start_asked = q->to > c->l->start_asked ? q->to : c->l->start_asked;
+}
+
+static inline void rig_retain_now(void *u) {
+    struct rig_cut *q = u;
+    struct plog_ends e;
+    plog_ends(q->l->lg, &e);
+    q->retain.done = rig_retain_done;
+    q->retain.u = q;
+    q->retain.wall = q->retain.wall ? q->retain.wall : clock_wall(q->r->port->clock);
+    q->retain.below = e.bound < q->retain.below ? e.bound : q->retain.below;
+    plog_retain(q->l->lg, &q->retain);
+}
+
+/* One look of retention; wall 0: the node's clock. Returns where the log start is to go, -1 when the node went down. */
+static inline off64 rig_retain(struct rig *r, struct rig_log *l, struct plog_retain rule) {
+    struct rig_cut q = {.r = r, .l = l, .retain = rule};
+    q.retain.below = rule.below ? rule.below : INT64_MAX;
+    if (!world_node_call(r->n, 0, rig_retain_now, &q)) {
+        return -1;
+    }
+    ck_assert(q.done || world_run(r->w, rig_cut_done, &q, 10000));
+    return q.done ? q.retain.to : -1;
+}
+
+static inline off64 rig_start_of(struct rig_log *l) {
+    struct plog_ends e;
+    plog_ends(l->lg, &e);
+    return e.start;
+}
+
+/* Files of the log's directory whose names end so. */
+static inline uint32_t rig_files(struct rig *r, const struct rig_log *l, const char *suffix, int64_t *ret_bytes) {
+    char dir[80];
+    struct disk_req ls = {.op = DISK_LIST, .path = dir};
+    uint32_t n = 0;
+    int64_t bytes = 0;
+    (void)snprintf(dir, sizeof dir, "%s-%d", l->topic, l->partition);
+    ck_assert_int_eq(disk_call(world_node_disk(r->n), &ls), ERR_OK);
+    for (size_t i = 0; i < ls.entries_n; i++) {
+        if (names_ends_with(ls.entries[i].name, suffix)) {
+            n++;
+            bytes += ls.entries[i].size;
+        }
+    }
+    disk_entries_free(ls.entries, ls.entries_n);
+    if (ret_bytes) {
+        *ret_bytes = bytes;
+    }
+    return n;
+}
+
 /* ---- ends ---- */
 
 static inline void rig_forget_handles(struct rig *r) {
@@ -606,15 +708,18 @@ static inline void rig_check_recovered(struct rig *r) {
         ck_assert_msg(l->rec_err == ERR_OK, "seed %llu: %s-%d: %s; %s", (unsigned long long)world_seed(r->w), l->topic,
                       l->partition, err_name(l->rec_err), r->last_error);
         plog_ends(l->lg, &e);
-        ck_assert_msg(e.next >= l->acked, "%s-%d ends at %lld, %lld was acknowledged", l->topic, l->partition,
+        ck_assert_msg(e.next >= l->acked, "seed %llu: %s-%d ends at %lld, %lld was acknowledged", (unsigned long long)world_seed(r->w), l->topic, l->partition,
                       (long long)e.next, (long long)l->acked);
         ck_assert_int_eq(e.next, e.stable);
+        ck_assert_msg(e.start >= l->start && e.start <= l->start_asked, "%s-%d starts at %lld, it was at %lld", l->topic, l->partition,
+                      (long long)e.start, (long long)l->start);        /* S18.1 */
+        l->start = e.start;
         if (r->with_producers) {
             ck_assert_int_eq(l->producers_upto, e.next);
         }
         ck_assert_int_eq(rig_end(l), e.next);
         l->acked = l->seen = e.next;
-        rig_check(r, l, 0, e.next);
+        rig_check(r, l, e.start, e.next);
     }
 }
 
