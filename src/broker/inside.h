@@ -33,6 +33,8 @@ void watch_wake(struct part *pt);
 void offsets_settle(struct part *pt);
 void offsets_fail(struct part *pt, err why);
 void offsets_shard_init(struct shard *sh);
+/* retain.c */
+void retain_shard_init(struct shard *sh);
 
 /* marks.c: the store's hooks, and step 4. */
 struct store_hooks;

@@ -20,6 +20,7 @@ void node_conf_defaults(struct node_conf *c) {
         .admit_bytes = LIMIT_ADMIT_BYTES,
         .conns_max = LIMIT_CONNS,
         .conn_idle_max = 600000,
+        .retention_every = 300000,
         .producer_expiry = 86400000,
         .sync_age_max = 100,
         .unsynced_bytes_max = LIMIT_UNSYNCED_BYTES,
@@ -61,6 +62,7 @@ err node_conf_from(const struct conf *c, struct node_conf *ret, char *ret_why, s
     }
     ret->conns_max = (uint32_t)conf_int(c, "max.connections");
     ret->conn_idle_max = conf_int(c, "connections.max.idle.ms");
+    ret->retention_every = conf_int(c, "log.retention.check.interval.ms");
     ret->producer_expiry = conf_int(c, "producer.id.expiration.ms");
     ret->sync_age_max = conf_int(c, "store.sync.age.ms");
     ret->unsynced_bytes_max = conf_int(c, "store.unsynced.max");

@@ -124,6 +124,7 @@ err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **
     list_init(&sh->flushes);
     list_init(&sh->pid_waiting);
     offsets_shard_init(sh);
+    retain_shard_init(sh);
     sh->chunks = chunk_pool_new(LIMIT_CHUNKS_KEPT_BYTES);
     if (sh->chunks == NULL || meta_new(&n->conf.topic_defaults, prng_next(port->rng), &sh->meta) != ERR_OK) {
         shard_free(sh);

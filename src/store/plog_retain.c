@@ -124,7 +124,7 @@ static void advance(struct retain_work *w) {
 void plog_retain(struct plog *lg, struct plog_retain *q) {
     q->lg = lg;
     q->to = lg->start;
-    bool idle = (q->age < 0 && q->bytes < 0) || lg->fenced || lg->dead || lg->unrecovered || !plog_active(lg) ||
+    bool idle = (q->age < 0 && q->bytes < 0) || lg->fenced || lg->dead || lg->unrecovered || lg->st->stopping || !plog_active(lg) ||
                 (lg->stable.off == lg->start && plog_active(lg)->size == 0);
     struct retain_work *w = idle ? NULL : mem_zalloc(MEM_LOG, sizeof *w);
     if (!w) {

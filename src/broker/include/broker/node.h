@@ -30,6 +30,7 @@ struct node_conf {
     size_t admit_bytes;                /* per shard */
     uint32_t conns_max;                /* max.connections, whole node */
     ms conn_idle_max;                  /* connections.max.idle.ms; <= 0: never */
+    ms retention_every;                /* log.retention.check.interval.ms */
     ms producer_expiry;                /* producer.id.expiration.ms */
     ms sync_age_max;
     int64_t unsynced_bytes_max, tail_bytes_max, space_reserve_bytes;

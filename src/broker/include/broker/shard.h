@@ -56,6 +56,9 @@ struct shard {
     struct list finds;                 /* look-ups by time that wait their turn (offsets.c) */
     struct timer finds_again;
     uint32_t finds_n;                  /* under way */
+    struct timer retain;               /* retain.c: the next round of retention, or its next turn */
+    size_t retains_left;               /* logs that this round has not looked at yet */
+    uint32_t retains_n;                /* looks under way */
     struct list pid_waiting;           /* pids.c */
     int64_t pid_next, pid_end;
     bool pid_asking;
