@@ -146,6 +146,12 @@ APIS = {
         F("transactional_id", "string", null=0, dflt="null"), F("timeout_ms", "i32", dflt=60000),
         F("producer_id", "i64", 3, dflt=-1), F("producer_epoch", "i16", 3, dflt=-1)],
         [F("throttle_ms", "i32"), F("error", "i16"), F("producer_id", "i64", dflt=-1), F("producer_epoch", "i16")]),
+    "CreatePartitions": Api(37, 2, [
+        F("topics", [Struct([F("name", "string"), F("count", "i32"),
+                             F("assignments", [Struct([F("brokers", ["i32"])])], null=0, dflt="null")])]),
+        F("timeout_ms", "i32", dflt=60000), F("validate_only", "bool")],
+        [F("throttle_ms", "i32"),
+         F("results", [Struct([F("name", "string"), F("error", "i16"), F("error_message", "string", null=0, dflt="null")])])]),
     "OffsetForLeaderEpoch": Api(23, 4, [
         F("replica_id", "i32", 3, dflt=-2),
         F("topics", [Struct([F("name", "string"), F("partitions", [Struct([
@@ -153,6 +159,32 @@ APIS = {
         [F("throttle_ms", "i32", 2),
          F("topics", [Struct([F("name", "string"), F("partitions", [Struct([
              F("error", "i16"), F("partition", "i32"), F("epoch", "i32", 1, dflt=-1), F("end_offset", "i64", dflt=-1)])])])])]),
+    "DescribeConfigs": Api(32, 4, [
+        F("resources", [Struct([F("type", "i8"), F("name", "string"), F("keys", ["string"], null=0)])]),
+        F("with_synonyms", "bool", 1), F("with_docs", "bool", 3)],
+        [F("throttle_ms", "i32"),
+         F("results", [Struct([
+             F("error", "i16"), F("error_message", "string", null=0), F("type", "i8"), F("name", "string"),
+             F("configs", [Struct([
+                 F("name", "string"), F("value", "string", null=0), F("read_only", "bool"), F("is_default", "bool", 0, 0),
+                 F("source", "i8", 1, dflt=-1), F("sensitive", "bool"),
+                 F("synonyms", [Struct([F("name", "string"), F("value", "string", null=0), F("source", "i8")])], 1),
+                 F("type", "i8", 3), F("documentation", "string", 3, null=3)])])])])]),
+    "AlterConfigs": Api(33, 2, [
+        F("resources", [Struct([F("type", "i8"), F("name", "string"),
+                                F("configs", [Struct([F("name", "string"), F("value", "string", null=0)])])])]),
+        F("validate_only", "bool")],
+        [F("throttle_ms", "i32"),
+         F("responses", [Struct([F("error", "i16"), F("error_message", "string", null=0), F("type", "i8"), F("name", "string")])])]),
+    "IncrementalAlterConfigs": Api(44, 1, [
+        F("resources", [Struct([F("type", "i8"), F("name", "string"),
+                                F("configs", [Struct([F("name", "string"), F("op", "i8"), F("value", "string", null=0)])])])]),
+        F("validate_only", "bool")],
+        [F("throttle_ms", "i32"),
+         F("responses", [Struct([F("error", "i16"), F("error_message", "string", null=0), F("type", "i8"), F("name", "string")])])]),
+    "ListConfigResources": Api(74, 0, [F("resource_types", ["i8"], 1)],
+        [F("throttle_ms", "i32"), F("error", "i16"),
+         F("resources", [Struct([F("name", "string"), F("type", "i8", 1, dflt=16)])])]),
 }
 
 

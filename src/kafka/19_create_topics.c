@@ -9,6 +9,7 @@
 #include "api.h"
 #include "broker/topics.h"
 #include "seen.h"
+#include "state/confview.h"
 #include "wire/k_create_topics.h"
 
 struct create_topics_one {
@@ -28,8 +29,6 @@ struct create_topics_work {
 
 #define CREATE_TOPICS_MAX 10000        /* in one request */
 
-enum { SOURCE_TOPIC = 1, SOURCE_BROKER = 4, SOURCE_DEFAULT = 5 };
-
 static void create_topics_refuse(struct k_create_topics_resp_topic *to, err e, const char *why) {
     to->error_code = errmap_code(e);
     to->error_message = span_str(why[0] == '\0' ? err_text(e) : why);
@@ -42,18 +41,20 @@ static void create_topics_refuse(struct k_create_topics_resp_topic *to, err e, c
 /* Effective settings, as DescribeConfigs would tell them; NULL without memory. */
 static struct k_create_topics_resp_topic_config *create_topics_list(struct rq *rq, const struct topicconf_entry *entries, size_t entries_n) {
     struct create_topics_work *w = rq->work;
+    const struct confview v = {.meta = rq->sh->meta, .conf = rq->sh->node->conf.conf, .kind = META_TOPIC, .own = entries, .own_n = entries_n};
     struct k_create_topics_resp_topic_config *list = rq_array(rq, (size_t)w->configs_n, sizeof(*list)), *c = list;
     for (size_t i = 0; i < conf_keys_n && list != NULL; i++) {
-        char buf[64];
-        bool own = false;
+        struct confview_layer layers[CONFVIEW_LAYERS_MAX];
+        size_t n;
         if ((conf_keys[i].flags & CONF_TOPIC) == 0) {
             continue;
         }
-        const char *v = topicconf_value(rq->sh->node->conf.conf, entries, entries_n, &conf_keys[i], &own, buf, sizeof(buf));
         k_create_topics_resp_topic_config_init(c);
+        if (confview_get(&v, &conf_keys[i], &rq->arena, layers, &n, &c->value) != ERR_OK) {
+            return NULL;
+        }
         c->name = span_str(conf_keys[i].name);
-        c->value = v == NULL ? SPAN_NULL : arena_copy(&rq->arena, span_str(v));
-        c->config_source = own ? SOURCE_TOPIC : SOURCE_DEFAULT;
+        c->config_source = (int8_t)layers[0].source;
         c++;
     }
     return list;
@@ -218,7 +219,7 @@ void create_topics_run(struct rq *rq) {
         w->configs_n += (conf_keys[i].flags & CONF_TOPIC) != 0;
     }
     rq->arena.ceiling += (n < CREATE_TOPICS_MAX ? n : CREATE_TOPICS_MAX) *
-                         (sizeof(struct create_topics_one) + (size_t)w->configs_n * (sizeof(struct k_create_topics_resp_topic_config) + 32));
+                         (sizeof(struct create_topics_one) + (size_t)w->configs_n * (sizeof(struct k_create_topics_resp_topic_config) + 96));
     k_create_topics_resp_init(&w->resp);
     w->resp.topics = topics;
     w->left = 1;

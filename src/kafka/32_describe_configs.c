@@ -93,7 +93,8 @@ static err describe_configs_one(struct rq *rq, const struct confview *v, const s
     c->is_sensitive = (k->flags & CONF_SENSITIVE) != 0;
     c->type = describe_configs_type(k);
     c->documentation = w->q->with_docs ? span_str(k->doc) : SPAN_NULL;
-    return w->q->with_synonyms ? describe_configs_synonyms(rq, layers, n, c) : ERR_OK;
+    bool nothing = layers[0].source == CONFVIEW_DEFAULT && span_is_null(layers[0].value);
+    return w->q->with_synonyms && !nothing ? describe_configs_synonyms(rq, layers, n, c) : ERR_OK;
 }
 
 /* ---- one resource ---- */

@@ -40,9 +40,10 @@ static void layer(struct collector *co, const struct conf_key *k, span text, enu
 }
 
 static void layer_of_entries(struct collector *co, const struct conf_key *k, const struct topicconf_entry *e, size_t n, enum confview_source source) {
-    for (size_t i = 0; i < n; i++) {
-        if (span_eq_str(e[i].name, k->name)) {
-            layer(co, k, e[i].value, source);
+    for (size_t i = n; i > 0; i--) {               /* of a name that stands twice (a wish, not a stored set) the last counts */
+        if (span_eq_str(e[i - 1].name, k->name)) {
+            layer(co, k, e[i - 1].value, source);
+            return;
         }
     }
 }

@@ -233,15 +233,3 @@ err topicconf_check(const struct topicconf_entry *e, size_t n, char *ret_why, si
     }
     return topicconf_check_pairs(e, n, ret_why, cap);
 }
-
-const char *topicconf_value(const struct conf *c, const struct topicconf_entry *e, size_t n, const struct conf_key *k, bool *ret_own, char *buf,
-                            size_t cap) {
-    for (size_t i = n; i > 0; i--) {
-        if (span_eq_str(e[i - 1].name, k->name)) {
-            *ret_own = true;
-            return conf_value_plain(k, e[i - 1].value, buf, cap);
-        }
-    }
-    *ret_own = false;
-    return default_text(c, k, buf, cap);
-}

@@ -34,8 +34,9 @@ START_TEST(table_is_sorted_and_whole) {
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *k = &conf_keys[i];
         ck_assert_msg(i == 0 || strcmp(conf_keys[i - 1].name, k->name) < 0, "%s is out of order", k->name);
-        ck_assert_ptr_eq(conf_key_find(span_str(k->name), CONF_BROKER | CONF_TOPIC), k);
-        ck_assert_msg((k->flags & (CONF_BROKER | CONF_TOPIC)) != 0, "%s belongs nowhere", k->name);
+        ck_assert_ptr_eq(conf_key_find(span_str(k->name), CONF_BROKER | CONF_TOPIC | CONF_GROUP | CONF_METRICS), k);
+        ck_assert_msg((k->flags & (CONF_BROKER | CONF_TOPIC | CONF_GROUP | CONF_METRICS)) != 0, "%s belongs nowhere", k->name);
+        ck_assert_msg((k->flags & (CONF_LIVE | CONF_LIVE_NODE | CONF_OLD)) == 0 || (k->flags & CONF_BROKER) != 0, "%s: only broker settings are live or old", k->name);
         ck_assert_msg(strlen(k->doc) > 15 && k->doc[strlen(k->doc) - 1] == '.', "%s is not documented", k->name);
         if (k->value != NULL) {
             ck_assert_msg(conf_value_check(k, span_str(k->value), why, sizeof why) == ERR_OK, "default of %s: %s", k->name, why);
@@ -49,7 +50,7 @@ START_TEST(table_is_sorted_and_whole) {
                         strstr(k->doc, "ot enforced") != NULL || strstr(k->doc, "not served") != NULL || strstr(k->doc, "not taken") != NULL;
             ck_assert_msg(said, "%s is ignored and does not say so: %s", k->name, k->doc);
         }
-        if ((k->flags & CONF_TOPIC) != 0 && k->broker_name != NULL) {
+        if (k->broker_name != NULL) {
             ck_assert_msg(conf_key_find(span_str(k->broker_name), CONF_BROKER) != NULL, "%s: no broker key %s", k->name, k->broker_name);
         }
     }

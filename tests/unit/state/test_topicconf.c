@@ -1,4 +1,4 @@
-/* Goal: a topic's settings: defaults from the broker's, own values over them, refusals (S4.7), answers (S4.9), BR-052's per-topic limit.
+/* Goal: a topic's settings: defaults from the broker's, own values over them, refusals (S4.7), BR-052's per-topic limit.
  * Method: tables. */
 #include "state/topicconf.h"
 
@@ -134,33 +134,67 @@ START_TEST(every_key_takes_its_default) {
 }
 END_TEST
 
-static const char *value(const char *name, const struct topicconf_entry *e, size_t n, bool *own) {
-    static char buf[200];
-    const struct conf_key *k = conf_key_find(span_str(name), CONF_TOPIC);
-    ck_assert_ptr_nonnull(k);
-    return topicconf_value(conf, e, n, k, own, buf, sizeof buf);
+/* Broker settings that changed while it runs are defaults of topics; a value that this version would refuse, and what is no such default, is passed over. */
+START_TEST(live_broker_settings) {
+    struct topicconf t;
+    topicconf_defaults(conf, &t);
+    struct topicconf_entry e[] = {
+        entry("log.retention.ms", "5000"), entry("message.max.bytes", "2kB"),    entry("log.segment.bytes", "much"), entry("num.io.threads", "3"),
+        entry("retention.bytes", "7"),     entry("log.cleanup.policy", "compact"), entry("write.caching", "yes"),   entry("no.such", "1"),
+    };
+    topicconf_overlay_broker(&t, e, sizeof e / sizeof e[0]);
+    ck_assert_int_eq(t.retention_age, 5000);
+    ck_assert_int_eq(t.max_message_bytes, 2000);
+    ck_assert_int_eq(t.segment_bytes, 1073741824);
+    ck_assert_int_eq(t.retention_bytes, -1);       /* that is a topic's key */
+    ck_assert(t.cleanup_compact && !t.cleanup_delete && t.write_caching);
+    struct topicconf before = t;
+    topicconf_overlay_broker(&t, NULL, 0);
+    ck_assert_mem_eq(&before, &t, sizeof t);
 }
+END_TEST
 
-/* S4.9: effective values as Kafka writes them. */
-START_TEST(effective_values) {
-    bool own;
-    struct topicconf_entry e[] = {entry("retention.ms", "7d"), entry("preallocate", "YES"), entry("cleanup.policy", " compact ")};
-    ck_assert_str_eq(value("retention.ms", e, 3, &own), "604800000");
-    ck_assert(own);
-    ck_assert_str_eq(value("preallocate", e, 3, &own), "true");
-    ck_assert_str_eq(value("cleanup.policy", e, 3, &own), "compact");
-    ck_assert(own);
-    ck_assert_str_eq(value("segment.bytes", e, 3, &own), "1073741824");
-    ck_assert(!own);
-    put("log.segment.bytes", "64MiB");
-    put("log.retention.hours", "1");
-    ck_assert_str_eq(value("segment.bytes", e, 3, &own), "67108864");
-    ck_assert_str_eq(value("retention.ms", NULL, 0, &own), "3600000");
-    ck_assert(!own);
-    ck_assert_str_eq(value("min.cleanable.dirty.ratio", NULL, 0, &own), "0.5");
-    ck_assert_str_eq(value("leader.replication.throttled.replicas", NULL, 0, &own), "");
-    ck_assert_str_eq(value("flush.ms", NULL, 0, &own), "9223372036854775807");
-    ck_assert_str_eq(value("unclean.leader.election.enable", NULL, 0, &own), "false");
+/* Every honoured key reaches its field. */
+START_TEST(every_field) {
+    struct topicconf t;
+    topicconf_defaults(conf, &t);
+    ck_assert_int_eq(t.delete_retention, 86400000);
+    ck_assert_int_eq(t.file_delete_delay, 60000);
+    ck_assert_int_eq(t.local_retention_age, -2);
+    ck_assert_int_eq(t.local_retention_bytes, -2);
+    ck_assert_int_eq(t.compaction_lag_min, 0);
+    ck_assert_int_eq(t.compaction_lag_max, INT64_MAX);
+    ck_assert_int_eq(t.dirty_ppm, 500000);
+    ck_assert_int_eq(t.gzip_level, -1);
+    ck_assert_int_eq(t.lz4_level, 9);
+    ck_assert_int_eq(t.zstd_level, 3);
+    ck_assert_int_eq(t.flush_messages, INT64_MAX);
+    ck_assert_int_eq(t.flush_age, INT64_MAX);
+    ck_assert(!t.unclean_election && !t.preallocate);
+    struct topicconf_entry e[] = {
+        entry("delete.retention.ms", "1"), entry("file.delete.delay.ms", "2"), entry("local.retention.ms", "3"), entry("local.retention.bytes", "4"),
+        entry("min.compaction.lag.ms", "5"), entry("max.compaction.lag.ms", "6"), entry("min.cleanable.dirty.ratio", " 0.25 "), entry("compression.gzip.level", "7"),
+        entry("compression.lz4.level", "8"), entry("compression.zstd.level", "-9"), entry("flush.messages", "10"), entry("flush.ms", "11"),
+        entry("unclean.leader.election.enable", "true"), entry("preallocate", "true"), entry("min.insync.replicas", "3"), entry("index.interval.bytes", "12"),
+        entry("segment.index.bytes", "13"), entry("segment.jitter.ms", "14"), entry("message.timestamp.before.max.ms", "15"), entry("message.timestamp.after.max.ms", "16"),
+    };
+    ck_assert_int_eq(topicconf_check(e, sizeof e / sizeof e[0], why, sizeof why), ERR_OK);
+    topicconf_overlay(&t, e, sizeof e / sizeof e[0]);
+    int64_t got[] = {t.delete_retention, t.file_delete_delay, t.local_retention_age, t.local_retention_bytes, t.compaction_lag_min, t.compaction_lag_max};
+    for (int64_t i = 0; i < 6; i++) {
+        ck_assert_int_eq(got[i], i + 1);
+    }
+    ck_assert_int_eq(t.dirty_ppm, 250000);
+    ck_assert_int_eq(t.gzip_level + t.lz4_level + t.zstd_level, 7 + 8 - 9);
+    ck_assert_int_eq(t.flush_messages, 10);
+    ck_assert_int_eq(t.flush_age, 11);
+    ck_assert(t.unclean_election && t.preallocate);
+    ck_assert_int_eq(t.min_insync_replicas, 3);
+    ck_assert_int_eq(t.index_interval_bytes, 12);
+    ck_assert_int_eq(t.index_bytes_max, 13);
+    ck_assert_int_eq(t.segment_jitter, 14);
+    ck_assert_int_eq(t.ts_before_max, 15);
+    ck_assert_int_eq(t.ts_after_max, 16);
 }
 END_TEST
 
@@ -174,7 +208,8 @@ int main(void) {
     tcase_add_test(t, own_values_win);
     tcase_add_test(t, refusals);
     tcase_add_test(t, every_key_takes_its_default);
-    tcase_add_test(t, effective_values);
+    tcase_add_test(t, live_broker_settings);
+    tcase_add_test(t, every_field);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -44,5 +44,3 @@ void topicconf_overlay_broker(struct topicconf *t, const struct topicconf_entry 
 err topicconf_check(const struct topicconf_entry *e, size_t n, char *ret_why, size_t cap);
 /* What no single entry shows; entries that this version would refuse are passed over. */
 err topicconf_check_pairs(const struct topicconf_entry *e, size_t n, char *ret_why, size_t cap);
-/* Effective value as text of a topic key, for CreateTopics answers (S4.9): own entry, else the broker's default. *ret_own says which. */
-const char *topicconf_value(const struct conf *c, const struct topicconf_entry *e, size_t n, const struct conf_key *k, bool *ret_own, char *buf, size_t cap);
