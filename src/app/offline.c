@@ -73,17 +73,24 @@ static int offline_open(const struct cli_args *a, struct offline *ret) {
     return e == ERR_OK ? CLI_OK : cli_fail(a, CLI_USAGE, "%s cannot be read: %s", dir, err_text(e));
 }
 
-int offline_dump(const struct cli_args *a) {
-    struct offline at = {0};
+/* CLI_OK and whether JSON is wanted. */
+static int offline_form(const struct cli_args *a, bool *ret_json) {
     const char *form = cli_text(a, "output");
     if (form != NULL && strcmp(form, "json") != 0 && strcmp(form, "table") != 0 && strcmp(form, "tsv") != 0) {
         return cli_fail(a, CLI_USAGE, "--output is table, tsv or json");
     }
-    int code = offline_open(a, &at);
+    *ret_json = form != NULL && strcmp(form, "json") == 0;
+    return CLI_OK;
+}
+
+int offline_dump(const struct cli_args *a) {
+    struct offline at = {0};
+    struct inspect_opts o = {.records = cli_flag(a, "records")};
+    int code = offline_form(a, &o.json);
+    code = code == CLI_OK ? offline_open(a, &at) : code;
     if (code != CLI_OK) {
         return code;
     }
-    struct inspect_opts o = {.records = cli_flag(a, "records"), .json = form != NULL && strcmp(form, "json") == 0};
     err e = inspect_dump(at.disk, at.dir, &o, a->out);
     port_uv_disk_free(at.disk);
     return e == ERR_OK ? CLI_OK : cli_fail(a, CLI_USAGE, "%s: %s", a->words[0], err_text(e));
@@ -91,11 +98,13 @@ int offline_dump(const struct cli_args *a) {
 
 int offline_verify(const struct cli_args *a) {
     struct offline at = {0};
-    int code = offline_open(a, &at);
+    bool json = false;
+    int code = offline_form(a, &json);
+    code = code == CLI_OK ? offline_open(a, &at) : code;
     if (code != CLI_OK) {
         return code;
     }
-    err e = inspect_verify(at.disk, at.dir, a->out);
+    err e = inspect_verify(at.disk, at.dir, json, a->out);
     port_uv_disk_free(at.disk);
     if (e == ERR_OK) {
         return CLI_OK;

@@ -29,6 +29,7 @@ static const struct table_option
     opt_records = {"records", '\0', NULL, "Show the records too, not only the heads of their batches.", false},
     opt_all = {"all", '\0', NULL, "Show also settings that have no effect here.", false},
     opt_dump_output = {"output", 'o', "FORM", "table or tsv: a line per batch (the default); json: an object per line.", false},
+    opt_verify_output = {"output", 'o', "FORM", "table or tsv: lines of text (the default); json: an object per finding, and one with the verdict.", false},
     opt_man = {"man", '\0', NULL, "Write the manual page for man(1).", false};
 
 #define OPTIONS(...) (const struct table_option *const[]){__VA_ARGS__ __VA_OPT__(,) NULL}
@@ -69,7 +70,7 @@ const struct cli_command table_commands[] = {
     {"log verify", "DIR", 1, 1, "check a log, offline",
      "DIR is a data directory or the directory of one partition. Checksums, offsets and indexes are checked; damage is named with file and position. A torn end "
      "that no acknowledged record can be part of is reported, but is no damage.",
-     OPTIONS(), NULL, "0  sound\n1  damaged, or DIR cannot be read"},
+     OPTIONS(&opt_verify_output), NULL, "0  sound\n1  damaged, or DIR cannot be read"},
     {"config check", "FILE", 1, 1, "check a file of settings",
      "Every setting that is unknown or malformed is named with its line; when there is none, a contradiction between settings is. What Kafka obeys and perigee "
      "does not is listed, but is no mistake.",
