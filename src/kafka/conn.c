@@ -1,7 +1,7 @@
 /* A connection: frames in, replies out.
  *
  * Happy path: bytes land in the shard's scratch until a frame's size is known; the size is charged, a chunk taken, and the rest of the frame lands in the chunk itself. A whole frame is
- * decoded and joins cn->rqs. A request starts when all before it are done, except that consecutive Produce requests overlap (S1.2). At step 5 the done ones at the front are encoded into
+ * decoded and joins cn->rqs. A request starts when all before it are done, except that consecutive Produce requests overlap once the former is sent on to the logs (S1.2). At step 5 the done ones at the front are encoded into
  * one chain and sent at once; they are freed when the kernel has taken the last byte.
  * Failure modes: a size that is negative or above the maximum, undecodable bytes, an API or version not served: closed, with one line (S1.1, S1.6). Memory short: the frame waits, the
  * socket is not read. A frame that comes too slowly (while we read), a reply not taken for 30 s or drop by drop while others wait for its memory: closed. The client goes, or
@@ -66,8 +66,9 @@ static void conn_free_if_over(struct conn *cn) {
 static void conn_abandon(struct conn *cn) {
     list_each_safe(it, &cn->rqs) {
         struct rq *rq = list_entry(it, struct rq, link);
+        bool runs = rq->state == RQ_WAITING && rq->row->overlaps && !cn->set->draining;    /* what came whole is stored, whoever waits for it or not */
         rq->abandoned = true;
-        if (rq->state == RQ_WAITING || rq->state == RQ_DONE) {
+        if (!runs && (rq->state == RQ_WAITING || rq->state == RQ_DONE)) {
             cn->rqs_n--;
             rq_free(rq);
         } else if (rq->hurry != NULL) {
@@ -310,7 +311,7 @@ static void conn_start(struct conn *cn) {
         }
         if (rq->state == RQ_RUNNING) {
             running = true;
-            all_overlap = all_overlap && rq->row->overlaps;
+            all_overlap = all_overlap && rq->row->overlaps && rq->sent;
         }
     }
 }

@@ -21,6 +21,7 @@ struct rq {
     span client_id;                    /* null allowed (S1.11) */
     enum rq_state state;
     bool no_reply;                     /* acks=0 */
+    bool sent;                         /* of one that overlaps: all its asks are out, so that the next one keeps the order behind it */
     bool abandoned;                    /* the connection is gone: no answer is wanted */
     bool v0_layout;                    /* ApiVersions of an unknown version (S2.4) */
     void *body;                        /* decoded request: a k_x_req in the arena */

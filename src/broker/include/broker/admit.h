@@ -1,8 +1,8 @@
 /* Admission: a frame's size is charged whole before its body is read; what the budget cannot hold is not read (D12). One budget per shard, in three pools: large frames
  * and reply bytes share it half and half, frames up to LIMIT_FRAME_SMALL_BYTES have the reserve, so that admin and small requests go on while large ones hold everything.
  * A single frame or reply above its whole pool is let in alone.
- * Who holds a frame may wait for reply bytes, who holds reply bytes waits for nothing but its socket: so nobody waits in a circle, not even for requests that are queued
- * behind its own on the same connection.
+ * Who holds a frame may wait for reply bytes, who holds reply bytes waits for nothing but its socket, or (a batch that is packed anew) for the worker and the log: so nobody
+ * waits in a circle, not even for requests that are queued behind its own on the same connection.
  * Runs on: the shard. */
 #pragma once
 
