@@ -5,10 +5,12 @@
  * Runs on: the main thread; callbacks on shard 0. */
 #include "serve.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +32,7 @@ struct serve {
     struct port_uv_thread *threads[LIMIT_SHARDS];
     uint32_t shards;
     struct node *node;
+    char path[PATH_MAX];               /* of the data directory, absolute */
     int code;
 };
 
@@ -104,7 +107,11 @@ static void serve_on_ready(void *u, err e, const char *why) {
 static void serve_on_stopped(void *u) {
     struct serve *s = u;
     ready_remove(s->o->ready_file);
-    log_info("perigee.stopped", "clean=yes");
+    if (s->node->stop_err == ERR_OK) {
+        log_info("perigee.stopped", "clean=yes");
+    } else {
+        log_warn("perigee.stopped", "clean=no reason='%s' effect='the next start recovers'", err_text(s->node->stop_err));
+    }
 }
 
 static void serve_on_signal(void *u, int signo) {
@@ -233,6 +240,7 @@ int serve_run(const struct serve_opts *o) {
     serve_files(&s.conf, port_uv_fd_limit());
     signal(SIGPIPE, SIG_IGN);
     e = serve_ports(&s);
+    s.conf.data_path = realpath(o->data_dir, s.path) != NULL ? s.path : o->data_dir;
     e = e == ERR_OK ? serve_boot(&s) : e;
     if (e == ERR_OK) {
         serve_loops(&s);

@@ -327,6 +327,7 @@ static void node_meta_stopped(void *u) {
 
 static void node_store_stopped_home(struct ask *ask) {
     struct node *n = list_entry(ask, struct node_errand, ask)->node;
+    n->stop_err = ask->err != ERR_OK ? ask->err : n->stop_err;
     if (--n->phase->left == 0) {
         metad_stop(n->metad, node_meta_stopped, n);
     }
@@ -337,7 +338,7 @@ static void node_store_stopped(void *u, err e) {
     if (e != ERR_OK) {
         log_error("store.stop", "shard=%u reason='%s' effect='the next start recovers'", sh->index, err_text(e));
     }
-    ask_return(&sh->node->phase->stop[sh->index].ask, ERR_OK);
+    ask_return(&sh->node->phase->stop[sh->index].ask, e);
 }
 
 static void node_store_stop_run(struct ask *ask) { store_stop(ask->owner->store, node_store_stopped, ask->owner); }

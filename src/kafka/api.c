@@ -13,12 +13,14 @@ const struct api_row api_rows[] = {
     {K_API_VERSIONS, false, api_versions_run},
     {K_CREATE_TOPICS, false, create_topics_run},
     {K_DELETE_TOPICS, false, delete_topics_run},
+    {K_DELETE_RECORDS, false, delete_records_run},
     {K_INIT_PRODUCER_ID, false, init_producer_id_run},
     {K_OFFSET_FOR_LEADER_EPOCH, false, offset_for_leader_epoch_run},
     {K_DESCRIBE_CONFIGS, false, describe_configs_run},
     {K_ALTER_CONFIGS, false, alter_configs_run},
     {K_INCREMENTAL_ALTER_CONFIGS, false, incremental_alter_configs_run},
     {K_LIST_CONFIG_RESOURCES, false, list_config_resources_run},
+    {K_DESCRIBE_LOG_DIRS, false, describe_log_dirs_run},
     {K_CREATE_PARTITIONS, false, create_partitions_run},
 };
 const size_t api_rows_n = sizeof(api_rows) / sizeof(api_rows[0]);

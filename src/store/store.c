@@ -225,7 +225,8 @@ static bool stop_advance(struct store *st) {
         st->stop_step = STOP_MARKS;
         if (st->stop_err == ERR_OK && st->begun) {
             marks_finish(st, on_marks_finished);
-        } else {
+        } else {                   /* without room for the OPEN block nothing was written, and nothing can be said */
+            st->stop_err = st->stop_err != ERR_OK ? st->stop_err : ERR_NOSPACE;
             st->stop_step = STOP_FILES;
         }
         return true;

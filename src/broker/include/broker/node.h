@@ -20,6 +20,7 @@ struct node_listener {
 struct node_conf {
     int32_t node_id;
     struct topicconf topic_defaults;
+    const char *data_path;             /* absolute, for DescribeLogDirs; borrowed for the life of the node; NULL: not told */
     const struct conf *conf;           /* borrowed for the life of the node */
     int32_t num_partitions;
     int16_t replication_default;
@@ -68,6 +69,7 @@ struct node {
     void (*on_stopped)(void *u);       /* shard 0's thread: everything is closed and clean */
     void (*on_fatal)(void *u, const char *why);        /* any shard's thread: exit 74 */
     void *u;
+    err stop_err;                      /* at on_stopped: why a store did not stop cleanly; OK: all did */
     struct node_phase *phase;          /* start and stop, private to node.c */
 };
 
