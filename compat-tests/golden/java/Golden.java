@@ -40,6 +40,7 @@ public class Golden {
     static final Object[][] APIS = {
         {"Produce", 0, 13}, {"Fetch", 4, 18}, {"ListOffsets", 0, 11}, {"Metadata", 0, 13}, {"FindCoordinator", 0, 6},
         {"ApiVersions", 0, 4}, {"CreateTopics", 0, 7}, {"DeleteTopics", 0, 6}, {"InitProducerId", 0, 5},
+        {"DeleteRecords", 0, 2}, {"DescribeLogDirs", 1, 4},
         {"CreatePartitions", 0, 3}, {"OffsetForLeaderEpoch", 2, 4}, {"DescribeConfigs", 0, 4}, {"AlterConfigs", 0, 2}, {"IncrementalAlterConfigs", 0, 1},
         {"ListConfigResources", 0, 1},
     };

@@ -34,6 +34,7 @@ type api struct {
 var apis = []api{
 	{0, "Produce", 0, 13}, {1, "Fetch", 4, 18}, {2, "ListOffsets", 0, 11}, {3, "Metadata", 0, 13}, {10, "FindCoordinator", 0, 6},
 	{18, "ApiVersions", 0, 4}, {19, "CreateTopics", 0, 7}, {20, "DeleteTopics", 0, 6}, {22, "InitProducerId", 0, 5},
+	{21, "DeleteRecords", 0, 2}, {35, "DescribeLogDirs", 1, 4},
 	{37, "CreatePartitions", 0, 3}, {23, "OffsetForLeaderEpoch", 2, 4}, {32, "DescribeConfigs", 0, 4}, {33, "AlterConfigs", 0, 2},
 	{44, "IncrementalAlterConfigs", 0, 1}, {74, "ListConfigResources", 0, 1},
 }
