@@ -1,9 +1,10 @@
-/* `perigee topic alter`: one CreatePartitions for all names.
- * Happy path: a row per topic that grew. Failure modes: a line per topic refused, the others stand; the first refusal decides the exit code.
+/* `perigee topic alter`: settings first, then one CreatePartitions for all names.
+ * Happy path: a row per topic that was changed. A topic whose settings are refused keeps the others from growing, too: one command, one wish. Failure modes: a line per topic refused, the others stand; the first refusal decides the exit code.
  * Runs on: the main thread of a command. */
 #include "kerror.h"
 #include "topic.h"
 #include "topic_ask.h"
+#include "topic_settings.h"
 #include "wire/k_create_partitions.h"
 
 struct topic_alter_growth {
@@ -13,10 +14,6 @@ struct topic_alter_growth {
 
 static bool growth_of(const struct cli_args *a, struct topic_alter_growth *g) {
     int64_t partitions;
-    if (cli_text(a, "partitions") == NULL) {
-        (void)cli_fail(a, CLI_USAGE, "nothing to alter: give --partitions N");
-        return false;
-    }
     if (!topic_ask_number(a, "partitions", INT32_MAX, &partitions)) {
         return false;
     }
@@ -50,22 +47,32 @@ static int print(struct topic_ask *t, const struct topic_alter_growth *g, const 
     return topic_ask_first(code, out_end(&o, t->a));
 }
 
+static int grow(struct topic_ask *t, const struct topic_alter_growth *g) {
+    struct kconn_reply r;
+    struct k_create_partitions_resp resp;
+    kconn_reply_init(&r);
+    int code = topic_ask_call(t, K_CREATE_PARTITIONS_KEY, &g->req, &resp, &r);
+    code = code == CLI_OK ? print(t, g, &resp) : code;
+    kconn_reply_done(&r);
+    return code;
+}
+
 int topic_alter(const struct cli_args *a) {
     struct topic_alter_growth g;
     struct topic_ask t;
-    if (!growth_of(a, &g)) {
+    bool settings, growth = cli_text(a, "partitions") != NULL;
+    if (!topic_settings_wanted(a, &settings) || (growth && !growth_of(a, &g))) {
         return CLI_USAGE;
+    }
+    if (!settings && !growth) {
+        return cli_fail(a, CLI_USAGE, "nothing to alter: give --set KEY=VALUE, --unset KEY or --partitions N");
     }
     int code = topic_ask_open(&t, a);
     if (code != CLI_OK) {
         return code;
     }
-    struct kconn_reply r;
-    struct k_create_partitions_resp resp;
-    kconn_reply_init(&r);
-    code = topic_ask_call(&t, K_CREATE_PARTITIONS_KEY, &g.req, &resp, &r);
-    code = code == CLI_OK ? print(&t, &g, &resp) : code;
-    kconn_reply_done(&r);
+    code = settings ? topic_settings_alter(&t, !growth) : CLI_OK;
+    code = code == CLI_OK && growth ? grow(&t, &g) : code;
     topic_ask_close(&t);
     return code;
 }

@@ -1,9 +1,10 @@
 /* `perigee topic describe`: Metadata for the partitions, two ListOffsets for their ends.
- * Happy path: a row per partition. Failure modes: a line per topic or partition that the broker refuses; an offset it does not tell stays empty.
+ * Happy path: a row per partition; --settings is topic_settings.c's. Failure modes: a line per topic or partition that the broker refuses; an offset it does not tell stays empty.
  * All is asked of the one broker that the command is connected to. Runs on: the main thread of a command. */
 #include "kerror.h"
 #include "topic.h"
 #include "topic_ask.h"
+#include "topic_settings.h"
 #include "wire/k_list_offsets.h"
 
 #define TOPIC_DESCRIBE_FIRST (-2)
@@ -123,25 +124,30 @@ static int print(struct topic_ask *t, const struct k_metadata_resp *m, const str
     return topic_ask_first(code, out_end(&o, t->a));
 }
 
-int topic_describe(const struct cli_args *a) {
-    struct topic_ask t;
+static int show_partitions(struct topic_ask *t) {
     struct kconn_reply r;
     struct k_metadata_resp m;
     struct topic_describe_offsets ends[2];
+    kconn_reply_init(&r);
+    kconn_reply_init(&ends[0].reply);
+    kconn_reply_init(&ends[1].reply);
+    int code = topic_ask_metadata(t, t->a->words, t->a->words_n, &m, &r);
+    code = code == CLI_OK ? ask_offsets(t, &m, TOPIC_DESCRIBE_FIRST, &ends[0]) : code;
+    code = code == CLI_OK ? ask_offsets(t, &m, TOPIC_DESCRIBE_END, &ends[1]) : code;
+    code = code == CLI_OK ? print(t, &m, ends) : code;
+    kconn_reply_done(&ends[0].reply);
+    kconn_reply_done(&ends[1].reply);
+    kconn_reply_done(&r);
+    return code;
+}
+
+int topic_describe(const struct cli_args *a) {
+    struct topic_ask t;
     int code = topic_ask_open(&t, a);
     if (code != CLI_OK) {
         return code;
     }
-    kconn_reply_init(&r);
-    kconn_reply_init(&ends[0].reply);
-    kconn_reply_init(&ends[1].reply);
-    code = topic_ask_metadata(&t, a->words, a->words_n, &m, &r);
-    code = code == CLI_OK ? ask_offsets(&t, &m, TOPIC_DESCRIBE_FIRST, &ends[0]) : code;
-    code = code == CLI_OK ? ask_offsets(&t, &m, TOPIC_DESCRIBE_END, &ends[1]) : code;
-    code = code == CLI_OK ? print(&t, &m, ends) : code;
-    kconn_reply_done(&ends[0].reply);
-    kconn_reply_done(&ends[1].reply);
-    kconn_reply_done(&r);
+    code = cli_flag(a, "settings") ? topic_settings_show(&t) : show_partitions(&t);
     topic_ask_close(&t);
     return code;
 }

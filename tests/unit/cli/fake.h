@@ -18,6 +18,8 @@
 #include "wire/k_create_partitions.h"
 #include "wire/k_create_topics.h"
 #include "wire/k_delete_topics.h"
+#include "wire/k_describe_configs.h"
+#include "wire/k_incremental_alter_configs.h"
 #include "wire/k_list_offsets.h"
 #include "wire/k_metadata.h"
 
@@ -207,6 +209,57 @@ static inline void fake_grow(const struct fake *f, int fd, const struct k_reques
     fake_answer(f, fd, q, &r, q->api_version);
 }
 
+/* Knows retention.ms and refuses any other setting; null values only to delete. */
+static inline void fake_alter(const struct fake *f, int fd, const struct k_request_header *q, const struct k_incremental_alter_configs_req *in) {
+    struct k_incremental_alter_configs_resp r;
+    struct k_incremental_alter_configs_resp_resource results[20];
+    k_incremental_alter_configs_resp_init(&r);
+    r.responses = results;
+    r.responses_n = in->resources_n;
+    for (int i = 0; i < in->resources_n; i++) {
+        const struct k_incremental_alter_configs_req_resource *t = &in->resources[i];
+        k_incremental_alter_configs_resp_resource_init(&results[i]);
+        results[i].type = t->type;
+        results[i].name = t->name;
+        results[i].error_code = fake_topic(f, t->name) < 0 ? 3 : f->error;
+        for (int k = 0; k < t->configs_n; k++) {
+            if (t->type != 2 || in->validate_only || t->configs[k].op > 1 || (t->configs[k].op == 1) != span_is_null(t->configs[k].value)) {
+                _exit(7);
+            }
+            results[i].error_code = span_eq_str(t->configs[k].name, "retention.ms") ? results[i].error_code : 40;
+            results[i].error_message = results[i].error_code == 40 ? SPAN_LIT("unknown") : SPAN_NULL;
+        }
+    }
+    fake_answer(f, fd, q, &r, q->api_version);
+}
+
+static inline void fake_describe(const struct fake *f, int fd, const struct k_request_header *q, const struct k_describe_configs_req *in) {
+    struct k_describe_configs_resp r;
+    struct k_describe_configs_resp_result results[20];
+    struct k_describe_configs_resp_result_config configs[6];
+    k_describe_configs_resp_init(&r);
+    for (int i = 0; i < 6; i++) {
+        k_describe_configs_resp_result_config_init(&configs[i]);
+        configs[i].name = span_str((const char *const[]){"a", "b", "c", "d", "e", "f"}[i]);
+        configs[i].value = i == 5 ? SPAN_NULL : SPAN_LIT("v");
+        configs[i].source = (int8_t)(i + 1);
+        configs[i].is_default = i == 4;
+    }
+    r.results = results;
+    r.results_n = in->resources_n;
+    for (int i = 0; i < in->resources_n; i++) {
+        k_describe_configs_resp_result_init(&results[i]);
+        results[i].name = in->resources[i].name;
+        results[i].error_code = fake_topic(f, results[i].name) < 0 ? 3 : f->error;
+        results[i].configs = configs;
+        results[i].configs_n = results[i].error_code == 0 ? 6 : 0;
+        if (in->resources[i].type != 2 || in->resources[i].keys_n >= 0) {
+            _exit(8);
+        }
+    }
+    fake_answer(f, fd, q, &r, q->api_version);
+}
+
 static inline void fake_serve(const struct fake *f, int fd, span frame) {
     union {
         struct k_metadata_req metadata;
@@ -214,6 +267,8 @@ static inline void fake_serve(const struct fake *f, int fd, span frame) {
         struct k_create_topics_req create;
         struct k_delete_topics_req delete;
         struct k_create_partitions_req grow;
+        struct k_incremental_alter_configs_req alter;
+        struct k_describe_configs_req describe;
         struct k_api_versions_req versions;
     } body;
     struct arena a;
@@ -240,6 +295,12 @@ static inline void fake_serve(const struct fake *f, int fd, span frame) {
         break;
     case K_CREATE_PARTITIONS_KEY:
         fake_grow(f, fd, &q, &body.grow);
+        break;
+    case K_INCREMENTAL_ALTER_CONFIGS_KEY:
+        fake_alter(f, fd, &q, &body.alter);
+        break;
+    case K_DESCRIBE_CONFIGS_KEY:
+        fake_describe(f, fd, &q, &body.describe);
         break;
     case K_DELETE_TOPICS_KEY:
         fake_delete(f, fd, &q, &body.delete);

@@ -88,10 +88,31 @@ START_TEST(grow) {
     expect("perigee topic alter t0 -p 2", CLI_REFUSED, "", "t0: INVALID_PARTITIONS: it has 2 already");
     expect("perigee topic alter t0 nope -p 4", CLI_NOT_FOUND, "t0\t4\n", "nope: UNKNOWN_TOPIC_OR_PARTITION");
     expect("perigee topic alter t0 -p 0", CLI_USAGE, "", "--partitions is a number from 1 to 2147483647, not '0'");
-    expect("perigee topic alter t0", CLI_USAGE, "", "nothing to alter: give --partitions N");
+    expect("perigee topic alter t0", CLI_USAGE, "", "nothing to alter: give --set KEY=VALUE, --unset KEY or --partitions N");
     fake_stop(&f);
     start((struct fake){.topics_n = 1, .error = 29});
     expect("perigee topic alter t0 -p 9", CLI_DENIED, "", "t0: TOPIC_AUTHORIZATION_FAILED");
+    fake_stop(&f);
+}
+END_TEST
+
+START_TEST(settings) {
+    start((struct fake){.topics_n = 2});
+    expect("perigee topic alter t0 t1 --set retention.ms=7d=x", 0, "t0\nt1\n", "");
+    expect("perigee topic alter t0 --unset retention.ms -o json", 0, "[\n{\"name\":\"t0\"}\n]\n", "");
+    expect("perigee topic alter t0 --set retention.ms= -p 5", 0, "t0\t5\n", "");
+    expect("perigee topic alter t0 --set retention.sm=1", CLI_REFUSED, "", "t0: INVALID_CONFIG: unknown");
+    expect("perigee topic alter t0 --set retention.sm=1 -p 5", CLI_REFUSED, "", "t0: INVALID_CONFIG: unknown");
+    expect("perigee topic alter t0 nope --set retention.ms=1", CLI_NOT_FOUND, "t0\n", "nope: UNKNOWN_TOPIC_OR_PARTITION");
+    expect("perigee topic alter t0 --set retention.ms", CLI_USAGE, "", "--set is KEY=VALUE, not 'retention.ms'");
+    expect("perigee topic alter t0 --set =1", CLI_USAGE, "", "--set is KEY=VALUE");
+    expect("perigee topic alter t0 --unset retention.ms=1", CLI_USAGE, "", "--unset is KEY, not 'retention.ms=1'");
+    expect("perigee topic describe t1 nope --settings", CLI_NOT_FOUND,
+           "t1\ta\tv\ttopic\nt1\tb\tv\tbroker\nt1\tc\tv\tall brokers\nt1\td\tv\tfile\nt1\te\tv\tdefault\nt1\tf\t\t\n", "nope: UNKNOWN_TOPIC_OR_PARTITION");
+    fake_stop(&f);
+    start((struct fake){.topics_n = 1, .error = 29});
+    expect("perigee topic alter t0 --set retention.ms=1", CLI_DENIED, "", "t0: TOPIC_AUTHORIZATION_FAILED");
+    expect("perigee topic describe t0 --settings", CLI_DENIED, "", "t0: TOPIC_AUTHORIZATION_FAILED");
     fake_stop(&f);
 }
 END_TEST
@@ -198,6 +219,7 @@ int main(void) {
     tcase_add_test(t, describe);
     tcase_add_test(t, create);
     tcase_add_test(t, grow);
+    tcase_add_test(t, settings);
     tcase_add_test(t, delete);
     tcase_add_test(t, delete_asks);
     tcase_add_test(t, old_broker);
