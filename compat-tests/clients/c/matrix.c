@@ -415,7 +415,8 @@ static bool do_create(struct run *r, const cJSON *step, cJSON *out) {
     rd_kafka_NewTopic_destroy(topics[0]);
     rd_kafka_event_t *e = wait_event(r, queue, "CreateTopics");
     size_t n = 0;
-    bool ok = e && topic_results(r, "CreateTopics", rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(e), &n), n);
+    const rd_kafka_topic_result_t **told = e ? rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(e), &n) : NULL;
+    bool ok = told && topic_results(r, "CreateTopics", told, n);
     if (e) {
         rd_kafka_event_destroy(e);
     }
@@ -430,7 +431,8 @@ static bool do_delete(struct run *r, const cJSON *step, cJSON *out) {
     rd_kafka_DeleteTopic_destroy(topics[0]);
     rd_kafka_event_t *e = wait_event(r, queue, "DeleteTopics");
     size_t n = 0;
-    bool ok = e && topic_results(r, "DeleteTopics", rd_kafka_DeleteTopics_result_topics(rd_kafka_event_DeleteTopics_result(e), &n), n);
+    const rd_kafka_topic_result_t **told = e ? rd_kafka_DeleteTopics_result_topics(rd_kafka_event_DeleteTopics_result(e), &n) : NULL;
+    bool ok = told && topic_results(r, "DeleteTopics", told, n);
     if (e) {
         rd_kafka_event_destroy(e);
     }
@@ -446,8 +448,8 @@ static bool do_grow(struct run *r, const cJSON *step, cJSON *out) {
     rd_kafka_NewPartitions_destroy(grown[0]);
     rd_kafka_event_t *e = wait_event(r, queue, "CreatePartitions");
     size_t n = 0;
-    bool ok = e && topic_results(r, "CreatePartitions",
-                                 rd_kafka_CreatePartitions_result_topics(rd_kafka_event_CreatePartitions_result(e), &n), n);
+    const rd_kafka_topic_result_t **told = e ? rd_kafka_CreatePartitions_result_topics(rd_kafka_event_CreatePartitions_result(e), &n) : NULL;
+    bool ok = told && topic_results(r, "CreatePartitions", told, n);
     if (e) {
         rd_kafka_event_destroy(e);
     }
@@ -493,7 +495,8 @@ static bool do_alter(struct run *r, const cJSON *step, cJSON *out) {
     rd_kafka_ConfigResource_destroy(asked[0]);
     rd_kafka_event_t *e = wait_event(r, queue, "AlterConfigs");
     size_t n = 0;
-    bool ok = e && config_error(r, "AlterConfigs", rd_kafka_AlterConfigs_result_resources(rd_kafka_event_AlterConfigs_result(e), &n), n);
+    const rd_kafka_ConfigResource_t **told = e ? rd_kafka_AlterConfigs_result_resources(rd_kafka_event_AlterConfigs_result(e), &n) : NULL;
+    bool ok = told && config_error(r, "AlterConfigs", told, n);
     if (e) {
         rd_kafka_event_destroy(e);
     }

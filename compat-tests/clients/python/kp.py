@@ -36,9 +36,8 @@ class KafkaPython:
         return {"partitions": len(told["partitions"])}
 
     def produce(self, step):
-        more = {"enable_idempotence": True} if step["idempotent"] else {}
-        if "enable_idempotence" in KafkaProducer.DEFAULT_CONFIG:
-            more = {"enable_idempotence": step["idempotent"]}
+        known = "enable_idempotence" in KafkaProducer.DEFAULT_CONFIG
+        more = {"enable_idempotence": step["idempotent"]} if known else {}
         producer = KafkaProducer(**self.base, **more, acks={-1: "all"}.get(step["acks"], step["acks"]), linger_ms=step["linger_ms"],
                                  compression_type={"none": None}.get(step["codec"], step["codec"]), retries=5)
         try:
@@ -93,8 +92,9 @@ class KafkaPython:
 
     def configs(self, step):
         told = self.admin.describe_configs([self.resource(step)])
-        if isinstance(told, dict):
-            return {"configs": entries_of(told, step["topic"])}
+        if isinstance(told, dict):                   # the newest: {type: {name: {key: {...}}}}
+            entries = next(iter(told.values()))[step["topic"]]
+            return {"configs": {k: e["value"] for k, e in entries.items()}}
         return {"configs": {e[0]: e[1] for answer in told for r in answer.resources for e in r[4]}}
 
     def alter(self, step):
