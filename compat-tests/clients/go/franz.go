@@ -17,7 +17,7 @@ type franz struct {
 }
 
 func newFranz(broker string) (client, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(broker))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.MetadataMinAge(10*time.Millisecond)) // kadm answers from a cache up to this age
 	if err != nil {
 		return nil, err
 	}

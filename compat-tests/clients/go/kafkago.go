@@ -32,8 +32,16 @@ func (s *segment) create(ctx context.Context, p step) error {
 	return r.Errors[p.Topic]
 }
 
+// metadata asks over a transport of its own: a transport answers from what its pool learned some seconds ago.
+func (s *segment) metadata(ctx context.Context, topics ...string) (*kafka.MetadataResponse, error) {
+	t := &kafka.Transport{}
+	defer t.CloseIdleConnections()
+	c := &kafka.Client{Addr: kafka.TCP(s.broker), Timeout: 30 * time.Second, Transport: t}
+	return c.Metadata(ctx, &kafka.MetadataRequest{Topics: topics})
+}
+
 func (s *segment) list(ctx context.Context) ([]string, error) {
-	m, err := s.base.Metadata(ctx, &kafka.MetadataRequest{})
+	m, err := s.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +53,7 @@ func (s *segment) list(ctx context.Context) ([]string, error) {
 }
 
 func (s *segment) describe(ctx context.Context, topic string) (int, error) {
-	m, err := s.base.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	m, err := s.metadata(ctx, topic)
 	if err != nil {
 		return 0, err
 	}
