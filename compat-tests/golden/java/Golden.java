@@ -166,7 +166,10 @@ public class Golden {
 
     Object scalar(Class<?> element) {
         if (mode == Mode.ONE_DEFAULT) {
-            return element == Integer.class ? (Object) 0 : element == Long.class ? (Object) 0L : "";
+            return element == Integer.class ? (Object) 0 : element == Long.class ? (Object) 0L : element == Byte.class ? (Object) (byte) 0 : "";
+        }
+        if (element == Byte.class) {
+            return (byte) number(Byte.MIN_VALUE, Byte.MAX_VALUE);
         }
         return element == Integer.class ? (Object) (int) number(Integer.MIN_VALUE, Integer.MAX_VALUE)
             : element == Long.class ? (Object) number(Long.MIN_VALUE, Long.MAX_VALUE)
@@ -289,12 +292,27 @@ public class Golden {
         }
     }
 
+    /** Null: an older client, which need not know every API. */
+    static Class<?> find(String name, boolean older) throws ClassNotFoundException {
+        try {
+            return Class.forName(name);
+        } catch (ClassNotFoundException e) {
+            if (older) {
+                return null;
+            }
+            throw e;
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         Path dir = Path.of(args[0]);
         boolean missing = args[1].equals("missing");
         for (Object[] a : APIS) {
             for (String kind : new String[] {"Request", "Response"}) {
-                Class<?> c = Class.forName("org.apache.kafka.common.message." + a[0] + kind + "Data");
+                Class<?> c = find("org.apache.kafka.common.message." + a[0] + kind + "Data", missing);
+                if (c == null) {
+                    continue;
+                }
                 Schema[] schemas = (Schema[]) c.getField("SCHEMAS").get(null);
                 for (int v = (Integer) a[1]; v <= (Integer) a[2]; v++) {
                     if (v < schemas.length && schemas[v] != null) {
