@@ -3,13 +3,14 @@ import ctypes
 import ctypes.util
 import functools
 import struct
+import time
 import zlib
 
 from raw.schema import Reader, uvarint
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
-T0 = 1_700_000_000_000
+T0 = (int(time.time()) - 86_400) * 1000              # yesterday: retention leaves it alone
 
 
 # ---- CRC-32C ----

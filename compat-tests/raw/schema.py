@@ -146,6 +146,20 @@ APIS = {
         F("transactional_id", "string", null=0, dflt="null"), F("timeout_ms", "i32", dflt=60000),
         F("producer_id", "i64", 3, dflt=-1), F("producer_epoch", "i16", 3, dflt=-1)],
         [F("throttle_ms", "i32"), F("error", "i16"), F("producer_id", "i64", dflt=-1), F("producer_epoch", "i16")]),
+    "DeleteRecords": Api(21, 2, [
+        F("topics", [Struct([F("name", "string"), F("partitions", [Struct([F("partition", "i32"), F("offset", "i64")])])])]),
+        F("timeout_ms", "i32", dflt=60000)],
+        [F("throttle_ms", "i32"),
+         F("topics", [Struct([F("name", "string"), F("partitions", [Struct([
+             F("partition", "i32"), F("low_watermark", "i64"), F("error", "i16")])])])])]),
+    "DescribeLogDirs": Api(35, 2, [
+        F("topics", [Struct([F("name", "string"), F("partitions", ["i32"])])], null=0, dflt="null")],
+        [F("throttle_ms", "i32"), F("error", "i16", 3),
+         F("results", [Struct([
+             F("error", "i16"), F("log_dir", "string"),
+             F("topics", [Struct([F("name", "string"), F("partitions", [Struct([
+                 F("partition", "i32"), F("size", "i64"), F("offset_lag", "i64"), F("is_future", "bool")])])])]),
+             F("total_bytes", "i64", 4, dflt=-1), F("usable_bytes", "i64", 4, dflt=-1)])])]),
     "CreatePartitions": Api(37, 2, [
         F("topics", [Struct([F("name", "string"), F("count", "i32"),
                              F("assignments", [Struct([F("brokers", ["i32"])])], null=0, dflt="null")])]),

@@ -164,7 +164,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 where, topic, version = sys.argv[1], sys.argv[2], sys.argv[3]
 more = {} if version == "auto" else {"api_version": tuple(int(x) for x in version.split("."))}
 p = KafkaProducer(bootstrap_servers=where, acks="all", linger_ms=50, **more)
-sent = [p.send(topic, b"v%d" % i, partition=0, timestamp_ms=1_700_000_000_000 + 2 * i + 2) for i in range(4)]
+t0 = (int(time.time()) - 86_400) * 1000
+sent = [p.send(topic, b"v%d" % i, partition=0, timestamp_ms=t0 + 2 * i + 2) for i in range(4)]
 first = sent[0].get(10).offset
 assert [f.get(10).offset for f in sent] == [first + i for i in range(4)]
 c = KafkaConsumer(bootstrap_servers=where, auto_offset_reset="earliest", consumer_timeout_ms=10000, **more)
@@ -176,7 +177,7 @@ assert c.end_offsets([tp])[tp] == first + 4
 if version in ("auto", "2.1"):
     assert c.offsets_for_times({tp: int(time.time() * 1000) + 3_600_000})[tp] is None
     if first == 0:
-        assert [c.offsets_for_times({tp: 1_700_000_000_000 + t})[tp].offset for t in (2, 3, 4, 5, 8)] == [0, 1, 1, 2, 3]
+        assert [c.offsets_for_times({tp: t0 + t})[tp].offset for t in (2, 3, 4, 5, 8)] == [0, 1, 1, 2, 3]
 c.close(); p.close()
 """
 
