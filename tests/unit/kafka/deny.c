@@ -10,6 +10,8 @@
 #include "say.h"
 #include "wire/k_api_versions.h"
 #include "wire/k_create_partitions.h"
+#include "wire/k_delete_records.h"
+#include "wire/k_describe_log_dirs.h"
 #include "wire/k_find_coordinator.h"
 
 static struct rig r;
@@ -186,6 +188,28 @@ START_TEST(S14_9_topics_do_not_grow) {
 }
 END_TEST
 
+START_TEST(S14_9_records_are_not_deleted_nor_directories_described) {
+    struct say *s = begin();
+    for (int i = 0; i < 2; i++) {
+        for (int v = 0; v <= 2; v++) {
+            struct k_delete_records_req_topic_part p = {.index = 0, .offset = -1};
+            struct k_delete_records_req_topic t = {.name = span_str(names[i]), .partitions = &p, .partitions_n = 1};
+            struct k_delete_records_req q = {.topics = &t, .topics_n = 1, .timeout_ms = 1000};
+            const struct k_delete_records_resp *a = say_ask(s, K_DELETE_RECORDS, v, &q);
+            ck_assert_int_eq(a->topics[0].partitions[0].error_code, 29);
+            ck_assert_int_eq(a->topics[0].partitions[0].low_watermark, -1);
+        }
+    }
+    for (int v = 1; v <= 4; v++) {
+        struct k_describe_log_dirs_req q = {.topics_n = -1};
+        const struct k_describe_log_dirs_resp *a = say_ask(s, K_DESCRIBE_LOG_DIRS, v, &q);
+        ck_assert_int_eq(a->results_n, 0);
+        ck_assert_int_eq(a->error_code, v >= 3 ? 31 : 0);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(S14_9_coordinators_and_producer_ids_are_refused_by_resource) {
     static const int16_t codes[] = {30, 53, 31};   /* group, transactional id, share (cluster) */
     struct say *s = begin();
@@ -212,7 +236,7 @@ END_TEST
 
 START_TEST(everything_that_is_served_is_in_this_program) {
     static const int16_t known[] = {K_PRODUCE, K_FETCH, K_LIST_OFFSETS, K_METADATA, K_FIND_COORDINATOR, K_API_VERSIONS,
-                                    K_CREATE_TOPICS, K_DELETE_TOPICS, K_INIT_PRODUCER_ID, K_CREATE_PARTITIONS, K_OFFSET_FOR_LEADER_EPOCH};
+                                    K_CREATE_TOPICS, K_DELETE_TOPICS, K_INIT_PRODUCER_ID, K_CREATE_PARTITIONS, K_DELETE_RECORDS, K_DESCRIBE_LOG_DIRS, K_OFFSET_FOR_LEADER_EPOCH};
     struct say *s = begin();
     struct k_api_versions_req q = {.client_software_name = SPAN_LIT("deny"), .client_software_version = SPAN_LIT("1")};
     const struct k_api_versions_resp *a = say_ask(s, K_API_VERSIONS, 3, &q);       /* refused to nobody (S2.7) */
@@ -231,6 +255,6 @@ END_TEST
 
 int main(void) {
     return RUN("deny", S14_9_produce_is_refused_with_29, S14_9_fetch_is_refused_with_29, S14_9_offsets_are_refused_with_29,
-               S3_7_metadata_leaves_topics_out_or_says_29, S14_9_topics_are_neither_created_nor_deleted, S14_9_topics_do_not_grow,
+               S3_7_metadata_leaves_topics_out_or_says_29, S14_9_topics_are_neither_created_nor_deleted, S14_9_topics_do_not_grow, S14_9_records_are_not_deleted_nor_directories_described,
                S14_9_coordinators_and_producer_ids_are_refused_by_resource, everything_that_is_served_is_in_this_program);
 }
