@@ -1,0 +1,35 @@
+"""What stock clients wrote, on disk: read by Kafka's own log reader, record by record. D2."""
+import os
+import re
+
+from raw import dumplog, matrix
+from raw.harness import test
+
+RECORD = re.compile(r"^\| offset: (\d+) .*?keySize: (-?\d+) valueSize: (-?\d+).*? headerKeys: \[(.*)\]", re.MULTILINE)
+
+
+def size(data):
+    return -1 if data is None else len(data)
+
+
+def ascii_names(names):
+    """The reader prints names in its own encoding."""
+    return [n for n in names if n.isascii() and "?" not in n and n]
+
+
+@test("D2 S5.17 kafka-dump-log on what Java and librdkafka wrote: every codec, idempotent or not, nulls, headers, 900 KB records; each record as sent")
+def dumped(c):
+    broker = c.own()
+    logs = [matrix.written(name, broker) for name in (matrix.NEWEST_JAVA, matrix.LIBRDKAFKA)]
+    status, _ = broker.stop()
+    assert status == 0, broker.log_text()[-1000:]
+    dumplog.judge(broker.data)
+    for topic, log in logs:
+        codecs = set()
+        for p, wanted in enumerate(log.parts):
+            out = dumplog.dump(["--deep-iteration"], [os.path.join(broker.data, f"{topic}-{p}", f"{0:020}.log")])
+            got = [(int(o), int(k), int(v), ascii_names(h.split(","))) for o, k, v, h in RECORD.findall(out)]
+            sent = [(o, size(k), size(v), ascii_names(n for n, _ in h)) for o, (_, _, k, v, h) in enumerate(wanted)]
+            assert got == sent, f"{topic}-{p}: {len(got)} of {len(sent)}; {[x for x in zip(got, sent) if x[0] != x[1]][:3]}"
+            codecs |= set(re.findall(r"compresscodec: (\w+)", out.lower()))
+        assert codecs == set(matrix.CODECS), (topic, codecs)
