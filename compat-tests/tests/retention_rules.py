@@ -25,7 +25,7 @@ def start_of(c, topic, partition=0):
     return list_offset(c, topic, -2, partition=partition)["offset"]
 
 
-def until(what, limit=20):
+def until(what, limit=60):                              # Kafka begins after half a minute
     """Retention works in the background: ask until it is so."""
     deadline = time.monotonic() + limit
     while not (got := what()):

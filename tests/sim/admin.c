@@ -11,10 +11,11 @@
 #include "base/must.h"
 #include "link.h"
 #include "wire/k_create_topics.h"
+#include "wire/k_delete_records.h"
 #include "wire/k_delete_topics.h"
 #include "wire/k_metadata.h"
 
-enum step { MAKE_PLAN, LEARN_IDS, IDLE, CREATE, SEE_IT, DELETE, SEE_IT_GONE };
+enum step { MAKE_PLAN, LEARN_IDS, IDLE, TRIM, CREATE, SEE_IT, DELETE, SEE_IT_GONE };
 
 struct admin {
     struct sim *s;
@@ -25,9 +26,10 @@ struct admin {
     uint32_t scratch;                  /* number of the topic being made and deleted */
     char name[32];
     uint64_t cycles;
+    uint32_t topic, part;              /* whose records are being deleted */
 };
 
-enum { NONE = 0, UNKNOWN_TOPIC = 3, TOPIC_EXISTS = 36, STORAGE = 56, TIMED_OUT = 7, NOT_CONTROLLER = 41 };
+enum { NONE = 0, OUT_OF_RANGE = 1, UNKNOWN_TOPIC = 3, TOPIC_EXISTS = 36, STORAGE = 56, TIMED_OUT = 7, NOT_CONTROLLER = 41 };
 
 static void go(void *u);
 
@@ -74,8 +76,8 @@ static void plan_made(void *u, const void *resp, int v) {
 static void make_plan(struct admin *ad) {
     struct k_create_topics_req m;
     struct k_create_topics_req_topic topics[PLAN_TOPICS];
-    struct k_create_topics_req_topic_config configs[PLAN_TOPICS][3];
-    char bytes[PLAN_TOPICS][24];
+    struct k_create_topics_req_topic_config configs[PLAN_TOPICS][5];
+    char bytes[PLAN_TOPICS][24], keep[PLAN_TOPICS][24], age[PLAN_TOPICS][24];
     const struct plan *p = &ad->s->plan;
     k_create_topics_req_init(&m);
     for (size_t i = 0; i < p->topics_n; i++) {
@@ -85,7 +87,9 @@ static void make_plan(struct admin *ad) {
         topics[i].partitions = t->parts;
         topics[i].replication_factor = 1;
         (void)snprintf(bytes[i], sizeof bytes[i], "%lld", (long long)t->segment_bytes);
-        for (size_t k = 0; k < 3; k++) {
+        (void)snprintf(keep[i], sizeof keep[i], "%lld", (long long)t->retention_bytes);
+        (void)snprintf(age[i], sizeof age[i], "%lld", (long long)t->retention_age);
+        for (size_t k = 0; k < 5; k++) {
             k_create_topics_req_topic_config_init(&configs[i][k]);
         }
         configs[i][0].name = SPAN_LIT("segment.bytes");
@@ -94,8 +98,12 @@ static void make_plan(struct admin *ad) {
         configs[i][1].value = span_str(t->caching ? "true" : "false");
         configs[i][2].name = SPAN_LIT("message.timestamp.type");
         configs[i][2].value = span_str(t->append_time ? "LogAppendTime" : "CreateTime");
+        configs[i][3].name = SPAN_LIT("retention.bytes");
+        configs[i][3].value = span_str(keep[i]);
+        configs[i][4].name = SPAN_LIT("retention.ms");
+        configs[i][4].value = span_str(age[i]);
         topics[i].configs = configs[i];
-        topics[i].configs_n = 3;
+        topics[i].configs_n = 5;
     }
     m.topics = topics;
     m.topics_n = (int32_t)p->topics_n;
@@ -131,6 +139,55 @@ static void ask_metadata(struct link *l, kclient_done *done, struct admin *ad) {
     m.topics_n = -1;                   /* all (S4.1) */
     m.allow_auto_create = false;
     kclient_call(l->kc, K_METADATA, &m, done, ad);
+}
+
+/* ---- records go ---- */
+
+static void trimmed(void *u, const void *resp, int v) {
+    struct admin *ad = u;
+    struct sim *s = ad->s;
+    const struct k_delete_records_resp *m = resp;
+    (void)v;
+    if (m) {
+        const struct k_delete_records_resp_topic_part *p = m->topics_n == 1 ? &m->topics[0].partitions[0] : NULL;
+        int16_t code = p ? p->error_code : -1;
+        bool weak = history_is_weak(&s->hist, ad->topic);          /* what was read may have been taken back */
+        if (code == NONE) {
+            history_delete_acked(&s->hist, ad->topic, ad->part, p->low_watermark);
+        } else if (!(code == OUT_OF_RANGE && weak) && !((code == STORAGE || code == TIMED_OUT || code == UNKNOWN_TOPIC) && server_may_refuse(s->server))) {
+            world_fail(s->w, "DeleteRecords of %s-%u: error %d", s->plan.topics[ad->topic].name, ad->part, code);
+        }
+    }
+    next(ad, IDLE);
+}
+
+/* Up to an offset that somebody read, or all. False: no topic of the plan wants it. */
+static bool trim(struct admin *ad) {
+    struct sim *s = ad->s;
+    ad->topic = (uint32_t)prng_below(&s->rng, s->plan.topics_n);
+    const struct plan_topic *t = &s->plan.topics[ad->topic];
+    if (!t->deletes) {
+        return false;
+    }
+    ad->part = (uint32_t)prng_below(&s->rng, (uint64_t)t->parts);
+    struct k_delete_records_req m;
+    struct k_delete_records_req_topic topic;
+    struct k_delete_records_req_topic_part p;
+    k_delete_records_req_init(&m);
+    k_delete_records_req_topic_init(&topic);
+    k_delete_records_req_topic_part_init(&p);
+    p.index = (int32_t)ad->part;
+    p.offset = prng_chance(&s->rng, 1, 4) ? -1 : (off64)prng_below(&s->rng, (uint64_t)s->hist.parts[ad->topic][ad->part].read_end + 1);
+    history_delete_asked(&s->hist, ad->topic, ad->part, p.offset);
+    topic.name = span_str(t->name);
+    topic.partitions = &p;
+    topic.partitions_n = 1;
+    m.topics = &topic;
+    m.topics_n = 1;
+    m.timeout_ms = 10000;
+    ad->step = TRIM;
+    kclient_call(ad->link.kc, K_DELETE_RECORDS, &m, trimmed, ad);
+    return true;
 }
 
 /* ---- a topic for a while ---- */
@@ -259,10 +316,15 @@ static void go(void *u) {
         break;
     case IDLE:
         if (ad->s->phase == SIM_SAFETY) {
-            begin_cycle(ad);
+            if (prng_chance(&ad->s->rng, 1, 3) || !trim(ad)) {
+                begin_cycle(ad);
+            }
         } else {
             later(ad);
         }
+        break;
+    case TRIM:                         /* its answer was lost: whether it happened, the log start tells */
+        next(ad, IDLE);
         break;
     case CREATE:
         create(ad);

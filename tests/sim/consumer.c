@@ -3,6 +3,8 @@
  * Happy path: Fetch with random limits, each batch judged, the position moves behind it; now and then everything is read again from the start. After each
  * connection, and at times between, it asks where the epoch of its last batch ends, as real consumers do (KIP-320): before its position only where
  * records may be taken back, and then it goes back to there.
+ * Some keep a fetch session (S7.30 to 7.39): they tell only what changed, leave partitions out for a while, try their luck with the old id on a new
+ * connection. What such a session does not tell although there is news keeps the reader from its end.
  * The final reader asks ListOffsets for the ends first, reads up to all of them, then asks of each epoch it met: it must end where the next one begins.
  * Failure modes: errors that a restart explains are tried again; an offset out of range is only excused where records may be taken back.
  * Runs on: the test. */
@@ -22,12 +24,20 @@ struct begin {                         /* where an epoch begins, as read */
     off64 at;
 };
 
+struct told {                          /* what the fetch session knows of a place */
+    bool in;
+    off64 at;
+    int32_t epoch, bytes;
+};
+
 struct place {
     uint32_t topic, part;
     off64 at;                          /* next offset */
     int32_t epoch;                     /* of the batch before it; -1: none */
     off64 end;                         /* final: where to stop; -1: not known yet */
     bool done;
+    bool resting;                      /* left out of fetches for now */
+    struct told told;
     struct history_marks marks;
     struct begin *begins;              /* final */
     size_t begins_n, begins_cap, asked;        /* asked: how many were asked of and answered */
@@ -38,11 +48,14 @@ struct consumer {
     struct link link;
     bool final, ticking, asking;
     bool unsure;                       /* positions are to be validated before the next fetch */
+    bool sessions, by_epoch;           /* keeps a session; last_fetched_epoch is told in it */
+    bool session_unsure;               /* an answer was lost: nobody knows what the broker's session holds */
+    int32_t session, session_epoch;    /* 0: none; the next request's */
     struct place places[PARTS_MAX];
     size_t places_n, done;
 };
 
-enum { OUT_OF_RANGE = 1 };
+enum { OUT_OF_RANGE = 1, NO_SESSION = 70 };
 
 static void go(struct consumer *c);
 
@@ -129,6 +142,11 @@ static void arrive_at_end(struct consumer *c, struct place *pl) {
 }
 
 static void part_fetched(struct consumer *c, struct place *pl, const struct k_fetch_resp_topic_part *m) {
+    if (m->error_code == OUT_OF_RANGE && plan_goes(&c->s->plan.topics[pl->topic]) && m->log_start_offset > pl->at) {       /* T48 */
+        pl->begins_n = 0;
+        go_to(pl, m->log_start_offset);
+        return;
+    }
     if (m->error_code == OUT_OF_RANGE && (c->s->plan.lies || c->s->plan.topics[pl->topic].caching)) {
         go_to(pl, 0);
         return;
@@ -161,15 +179,44 @@ static void part_fetched(struct consumer *c, struct place *pl, const struct k_fe
     c->unsure = c->unsure || prng_chance(&c->s->rng, 1, 100);
 }
 
+/* ---- fetch sessions ---- */
+
+static bool has_session(const struct consumer *c) {
+    return c->sessions && kclient_version(c->link.kc, K_FETCH) >= 7;
+}
+
+static void session_again(struct consumer *c, int32_t id) {
+    c->session = id;
+    c->session_epoch = 0;
+}
+
+/* What the answer says of the session; false: it says nothing else. */
+static bool session_told(struct consumer *c, const struct k_fetch_resp *m, int v) {
+    if (c->session_epoch > 0 && m->error_code == NO_SESSION) { /* evicted, another shard's, or the broker's last life's */
+        session_again(c, 0);
+        tick_soon(c);
+        return false;
+    }
+    bool same = c->session_epoch > 0 ? m->session_id == c->session : has_session(c) || m->session_id == 0;
+    if (m->error_code != 0 || !same) {
+        world_fail(c->s->w, "S7.32: fetch v%d in session %d, epoch %d: error %d, session %d", v, c->session, c->session_epoch, m->error_code,
+                   m->session_id);
+    }
+    c->session = m->session_id;
+    c->session_epoch = c->session != 0 ? c->session_epoch + 1 : 0;
+    return true;
+}
+
 static void fetched(void *u, const void *resp, int v) {
     struct consumer *c = u;
     const struct k_fetch_resp *m = resp;
     c->asking = false;
     if (!m) {
+        c->session_unsure = true;
         return;                        /* on_up goes on */
     }
-    if (m->error_code != 0 || m->session_id != 0) {
-        world_fail(c->s->w, "fetch v%d: error %d, session %d", v, m->error_code, m->session_id);
+    if (!session_told(c, m, v)) {
+        return;
     }
     for (int32_t i = 0; i < m->topics_n; i++) {
         const struct k_fetch_resp_topic *t = &m->topics[i];
@@ -180,44 +227,112 @@ static void fetched(void *u, const void *resp, int v) {
     go(c);
 }
 
+/* ---- the request ---- */
+
+struct fetching {
+    struct k_fetch_req m;
+    struct k_fetch_req_topic topics[PLAN_TOPICS];
+    struct k_fetch_req_topic_part parts[PLAN_TOPICS][PLAN_PARTS];
+    struct k_fetch_req_forgotten forgotten[PLAN_TOPICS];
+    int32_t forgotten_parts[PLAN_TOPICS][PLAN_PARTS];
+};
+
 static int32_t some_limit(struct consumer *c) {
     return prng_chance(&c->s->rng, 1, 3) ? 1 + (int32_t)prng_below(&c->s->rng, 20000) : 1 << 20;
 }
 
-static void fetch(struct consumer *c) {
-    struct k_fetch_req m;
-    struct k_fetch_req_topic topics[PLAN_TOPICS];
-    struct k_fetch_req_topic_part parts[PLAN_TOPICS][PLAN_PARTS];
-    k_fetch_req_init(&m);
-    m.max_wait_ms = (int32_t)prng_below(&c->s->rng, 500);
-    m.min_bytes = prng_chance(&c->s->rng, 1, 4) ? (int32_t)prng_below(&c->s->rng, 5000) : 1;
-    m.max_bytes = some_limit(c);
-    m.session_epoch = -1;
-    m.topics = topics;
-    m.topics_n = 0;
-    bool by_epoch = prng_chance(&c->s->rng, 1, 2); /* version 12 and later say it */
-    for (uint32_t t = 0; t < c->s->plan.topics_n; t++) {
-        struct k_fetch_req_topic *tp = &topics[m.topics_n];
-        k_fetch_req_topic_init(tp);
-        tp->topic = span_str(c->s->plan.topics[t].name);
-        tp->topic_id = c->s->hist.ids[t];
-        tp->partitions = parts[t];
-        tp->partitions_n = 0;
-        for (size_t i = 0; i < c->places_n; i++) {
-            if (c->places[i].topic == t && !c->places[i].done) {
-                struct k_fetch_req_topic_part *pt = &parts[t][tp->partitions_n++];
-                k_fetch_req_topic_part_init(pt);
-                pt->partition = (int32_t)c->places[i].part;
-                pt->current_leader_epoch = -1;
-                pt->last_fetched_epoch = by_epoch ? c->places[i].epoch : -1;
-                pt->fetch_offset = c->places[i].at;
-                pt->partition_max_bytes = some_limit(c);
+/* At times a place is left out; never all of them. */
+static void rest_some(struct consumer *c) {
+    bool any = false;
+    for (size_t i = 0; i < c->places_n; i++) {
+        struct place *pl = &c->places[i];
+        if (!c->final && prng_chance(&c->s->rng, 1, 30)) {
+            pl->resting = !pl->resting;
+        }
+        any = any || !(pl->resting || pl->done);
+    }
+    for (size_t i = 0; i < c->places_n && !any; i++) {
+        c->places[i].resting = false;
+    }
+}
+
+/* In a session only news are said. */
+static bool must_tell(struct consumer *c, struct place *pl) {
+    bool whole = c->session_epoch == 0;            /* no session, or a new one */
+    struct told now = {true, pl->at, c->by_epoch ? pl->epoch : -1, pl->told.bytes};
+    if (whole || !pl->told.in || prng_chance(&c->s->rng, 1, 8)) {
+        now.bytes = some_limit(c);
+    }
+    bool news = !pl->told.in || pl->told.at != now.at || pl->told.epoch != now.epoch || pl->told.bytes != now.bytes;
+    pl->told = now;
+    return whole || news;
+}
+
+static void tell_part(struct consumer *c, struct fetching *f, struct k_fetch_req_topic *tp, struct place *pl) {
+    struct k_fetch_req_topic_part *pt = &f->parts[pl->topic][tp->partitions_n++];
+    (void)c;
+    k_fetch_req_topic_part_init(pt);
+    pt->partition = (int32_t)pl->part;
+    pt->current_leader_epoch = -1;
+    pt->last_fetched_epoch = pl->told.epoch;
+    pt->fetch_offset = pl->told.at;
+    pt->partition_max_bytes = pl->told.bytes;
+}
+
+static void tell_topic(struct consumer *c, struct fetching *f, uint32_t t) {
+    struct k_fetch_req_topic *tp = &f->topics[f->m.topics_n];
+    struct k_fetch_req_forgotten *fg = &f->forgotten[f->m.forgotten_n];
+    k_fetch_req_topic_init(tp);
+    k_fetch_req_forgotten_init(fg);
+    tp->topic = fg->topic = span_str(c->s->plan.topics[t].name);
+    tp->topic_id = fg->topic_id = c->s->hist.ids[t];
+    tp->partitions = f->parts[t];
+    tp->partitions_n = fg->partitions_n = 0;
+    fg->partitions = f->forgotten_parts[t];
+    for (size_t i = 0; i < c->places_n; i++) {
+        struct place *pl = &c->places[i];
+        if (pl->topic != t) {
+            continue;
+        }
+        if (!pl->done && !pl->resting) {
+            if (must_tell(c, pl)) {
+                tell_part(c, f, tp, pl);
+            }
+        } else if (pl->told.in) {
+            pl->told.in = false;
+            if (c->session_epoch > 0) {
+                f->forgotten_parts[t][fg->partitions_n++] = (int32_t)pl->part;
             }
         }
-        m.topics_n += tp->partitions_n > 0;
+    }
+    f->m.topics_n += tp->partitions_n > 0;
+    f->m.forgotten_n += fg->partitions_n > 0;
+}
+
+static void fetch(struct consumer *c) {
+    struct fetching f;
+    bool session = has_session(c);
+    k_fetch_req_init(&f.m);
+    f.m.max_wait_ms = (int32_t)prng_below(&c->s->rng, 500);
+    f.m.min_bytes = prng_chance(&c->s->rng, 1, 4) ? (int32_t)prng_below(&c->s->rng, 5000) : 1;
+    f.m.max_bytes = some_limit(c);
+    f.m.topics = f.topics;
+    f.m.forgotten = f.forgotten;
+    if (!session || c->session_epoch == 0) {
+        c->by_epoch = prng_chance(&c->s->rng, 1, 2);           /* version 12 and later say it */
+    }
+    if (session) {
+        rest_some(c);
+    } else {
+        session_again(c, 0);
+    }
+    f.m.session_id = c->session;
+    f.m.session_epoch = session ? c->session_epoch : -1;
+    for (uint32_t t = 0; t < c->s->plan.topics_n; t++) {
+        tell_topic(c, &f, t);
     }
     c->asking = true;
-    kclient_call(c->link.kc, K_FETCH, &m, fetched, c);
+    kclient_call(c->link.kc, K_FETCH, &f.m, fetched, c);
 }
 
 /* ---- the final reader asks for the ends ---- */
@@ -289,7 +404,8 @@ static void epoch_told(struct consumer *c, struct place *pl, int32_t epoch, off6
     const char *topic = c->s->plan.topics[pl->topic].name;
     if (c->final) {
         bool last = ++pl->asked == pl->begins_n;
-        if (epoch != wanted || (last ? end < pl->at : end != pl->begins[pl->asked].at)) {
+        bool trimmed = plan_goes(&c->s->plan.topics[pl->topic]) && !last && end > pl->begins[pl->asked].at;    /* S19.4: the log start is told */
+        if (epoch != wanted || (last ? end < pl->at : end != pl->begins[pl->asked].at && !trimmed)) {
             world_fail(c->s->w, "S4.20: epoch %d of %s-%u, read up to %lld, is told to be %d and to end at %lld", wanted, topic, pl->part,
                        (long long)(last ? pl->at : pl->begins[pl->asked].at), epoch, (long long)end);
         }
@@ -373,9 +489,14 @@ static void go(struct consumer *c) {
     }
 }
 
+/* A new connection: the old session is given up, closed on the way to a new one, or gone on with as if nothing had been. */
 static void on_up(void *u) {
     struct consumer *c = u;
     c->unsure = true;
+    if (c->session != 0 && (c->session_unsure || prng_chance(&c->s->rng, 1, 2))) {
+        session_again(c, prng_chance(&c->s->rng, 1, 2) ? c->session : 0);
+    }
+    c->session_unsure = false;
     go(c);
 }
 
@@ -384,6 +505,7 @@ struct consumer *consumer_new(struct sim *s, bool final) {
     must(c);
     c->s = s;
     c->final = final;
+    c->sessions = prng_chance(&s->rng, 1, 2);
     bool all = final || prng_chance(&s->rng, 1, 2);
     for (uint32_t t = 0; t < s->plan.topics_n; t++) {
         for (uint32_t i = 0; i < (uint32_t)s->plan.topics[t].parts; i++) {
@@ -397,6 +519,7 @@ struct consumer *consumer_new(struct sim *s, bool final) {
     }
     link_open(&c->link, s, on_up, NULL, c);
     link_at_least(&c->link, K_LIST_OFFSETS, 1);
+    link_at_least(&c->link, K_FETCH, 5);           /* the log start */
     if (s->plan.zstd) {
         link_at_least(&c->link, K_FETCH, 10);
     }

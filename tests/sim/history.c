@@ -203,7 +203,8 @@ off64 history_read(struct history *h, const struct history_where *at, span batch
     if (batch_head_get(batch, &head) != ERR_OK || !batch_crc_ok(batch)) {
         world_fail(h->w, "I16: %s-%u: a batch that is none", topic->name, at->part);
     }
-    if (at->expected >= 0 && head.base_offset != at->expected && !history_is_weak(h, at->topic)) {
+    bool around = plan_goes(topic) && head.base_offset < at->expected && at->expected <= batch_last_offset(&head);     /* the log start lies in it */
+    if (at->expected >= 0 && head.base_offset != at->expected && !around && !history_is_weak(h, at->topic)) {
         world_fail(h->w, "I8: %s-%u: offset %lld where %lld was expected", topic->name, at->part, (long long)head.base_offset,
                    (long long)at->expected);
     }
@@ -234,18 +235,46 @@ void history_marks_seen(struct history *h, struct history_marks *m, const struct
         world_fail(h->w, "I12: %s-%u: high watermark %lld after %lld, log start %lld after %lld", topic->name, at->part, (long long)high,
                    (long long)m->high, (long long)start, (long long)m->start);
     }
+    struct history_part *p = &h->parts[at->topic][at->part];
     if (start > high || start < 0) {
         world_fail(h->w, "%s-%u: log start %lld, high watermark %lld", topic->name, at->part, (long long)start, (long long)high);
     }
+    if (topic->retention_bytes < 0 && topic->retention_age < 0 && start > p->start_asked) {
+        world_fail(h->w, "S4.17: %s-%u starts at %lld, DeleteRecords was asked up to %lld", topic->name, at->part, (long long)start,
+                   (long long)p->start_asked);
+    }
+    if (at->final) {
+        if (start < p->start_acked && !h->plan->lies) {
+            world_fail(h->w, "S18.1: %s-%u starts at %lld, %lld was acknowledged", topic->name, at->part, (long long)start, (long long)p->start_acked);
+        }
+        p->start_final = start;
+    }
     m->high = high;
     m->start = start;
+}
+
+void history_delete_asked(struct history *h, uint32_t topic, uint32_t part, off64 to) {
+    struct history_part *p = &h->parts[topic][part];
+    off64 most = to < 0 ? INT64_MAX : to;
+    p->start_asked = most > p->start_asked ? most : p->start_asked;
+}
+
+void history_delete_acked(struct history *h, uint32_t topic, uint32_t part, off64 start) {
+    struct history_part *p = &h->parts[topic][part];
+    p->start_acked = start > p->start_acked ? start : p->start_acked;
+}
+
+/* Whether the log start passed it, so that it may be gone. */
+static bool may_be_gone(const struct history *h, const struct history_batch *b) {
+    off64 base = b->base >= 0 ? b->base : b->seen;
+    return plan_goes(&h->plan->topics[b->topic]) && (base < 0 || base < h->parts[b->topic][b->part].start_final);
 }
 
 /* Whether the promise made for this batch still stands. */
 static bool must_be_there(const struct history *h, const struct history_batch *b) {
     bool strong = b->acks == -1 && !h->plan->topics[b->topic].caching;
     bool kept = b->losses == h->losses && !h->plan->disk_errors;
-    return b->outcome == HISTORY_ACKED && !h->plan->lies && (strong || kept);
+    return b->outcome == HISTORY_ACKED && !h->plan->lies && (strong || kept) && !may_be_gone(h, b);
 }
 
 void history_final_end(struct history *h, const struct history_where *at, off64 end) {

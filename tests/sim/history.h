@@ -38,6 +38,9 @@ struct history_part {
     struct history_seen *seen;         /* the same for ever: nothing that a crash may take back is forgotten here */
     size_t seen_n, seen_cap;
     off64 read_end;                    /* highest offset ever read + 1 */
+    off64 start_asked;                 /* highest offset that DeleteRecords was asked to delete up to; INT64_MAX: all */
+    off64 start_acked;                 /* log start that was acknowledged */
+    off64 start_final;                 /* log start that the final reader was told last */
     int32_t epoch;                     /* of the last batch read at the highest offset */
 };
 
@@ -83,6 +86,9 @@ bool history_is_weak(const struct history *h, uint32_t topic);
  * predecessor without a gap (I8); another one than was read here before only in a higher leader epoch (S19.5). Returns the offset after it. */
 off64 history_read(struct history *h, const struct history_where *at, span batch);
 void history_marks_seen(struct history *h, struct history_marks *m, const struct history_where *at, off64 high, off64 start);
+/* DeleteRecords up to `to` (-1: all) is sent; was answered. */
+void history_delete_asked(struct history *h, uint32_t topic, uint32_t part, off64 to);
+void history_delete_acked(struct history *h, uint32_t topic, uint32_t part, off64 start);
 /* The final reader has come to the end of a partition: nobody read further before. */
 void history_final_end(struct history *h, const struct history_where *at, off64 end);
 /* The final reading is complete up to `end`: everything that was acknowledged or read is there (I1, I2), once where that is promised (I3), in

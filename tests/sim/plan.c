@@ -35,6 +35,7 @@ static void draw_topics(struct prng *r, struct plan *p) {
         t->caching = one_in(r, 6);
         t->append_time = one_in(r, 5);
         t->segment_bytes = one_in(r, 2) ? between(r, 4000, 60000) : 1 << 20;
+        t->retention_bytes = t->retention_age = -1;
     }
 }
 
@@ -119,6 +120,27 @@ static void draw_trouble(struct prng *r, struct plan *p) {
     }
 }
 
+bool plan_goes(const struct plan_topic *t) {
+    return t->deletes || t->retention_bytes >= 0 || t->retention_age >= 0;
+}
+
+/* The life of records: in half of the runs they stay. The producers' clock is behind, so retention by age takes everything, but for topics with
+ * LogAppendTime. Drawn last: older seeds keep their plan otherwise. */
+static void draw_life(struct prng *r, struct plan *p) {
+    bool any = false, some = one_in(r, 2);
+    for (size_t i = 0; some && i < p->topics_n; i++) {
+        struct plan_topic *t = &p->topics[i];
+        t->deletes = one_in(r, 2);
+        t->retention_bytes = one_in(r, 3) ? between(r, 0, 60000) : -1;
+        t->retention_age = one_in(r, 4) ? between(r, 50, 1000) : -1;
+        any = any || plan_goes(t);
+    }
+    if (any) {
+        setting(p, "log.retention.check.interval.ms", between(r, 5, 300));
+    }
+    setting(p, "log.retention.ms", -1);
+}
+
 void plan_draw(uint64_t seed, struct plan *ret) {
     static const uint32_t shards[] = {1, 2, 4};
     struct prng r;
@@ -132,6 +154,7 @@ void plan_draw(uint64_t seed, struct plan *ret) {
     draw_producers(&r, ret);
     draw_settings(&r, ret);
     draw_trouble(&r, ret);
+    draw_life(&r, ret);
 }
 
 void plan_points(uint64_t seed, struct plan *ret) {
@@ -143,10 +166,16 @@ void plan_points(uint64_t seed, struct plan *ret) {
     for (size_t i = 0; i < sizeof ret->shards / sizeof ret->shards[0]; i++) {
         ret->shards[i] = shards;
     }
-    ret->topics[0] = (struct plan_topic){.name = "topic-0", .parts = 2, .segment_bytes = between(&r, 2500, 8000)};
+    ret->topics[0] = (struct plan_topic){.name = "topic-0", .parts = 2, .segment_bytes = between(&r, 2500, 8000), .retention_bytes = -1, .retention_age = -1};
     ret->producers[0] = (struct plan_producer){.idempotent = true, .acks = -1, .window = 3, .batches = 20, .records_max = 3, .bytes_max = 400};
     ret->producers[1] = (struct plan_producer){.acks = 1, .window = 1, .batches = 8, .records_max = 1, .bytes_max = 400};
     setting(ret, "store.sync.age.ms", between(&r, 1, 20));
+    setting(ret, "log.retention.ms", -1);
+    if (one_in(&r, 2)) {
+        ret->topics[0].deletes = true;
+        ret->topics[0].retention_bytes = one_in(&r, 2) ? between(&r, 0, 6000) : -1;
+        setting(ret, "log.retention.check.interval.ms", between(&r, 3, 20));
+    }
 }
 
 void plan_crash(struct plan *p, uint64_t k) {
@@ -172,8 +201,9 @@ void plan_print(const struct plan *p, void (*on_line)(void *u, const char *line)
     on_line(u, line);
     for (size_t i = 0; i < p->topics_n; i++) {
         const struct plan_topic *t = &p->topics[i];
-        (void)snprintf(line, sizeof line, "plan: %s parts=%d caching=%d append_time=%d segment.bytes=%lld", t->name, t->parts, t->caching,
-                       t->append_time, (long long)t->segment_bytes);
+        (void)snprintf(line, sizeof line, "plan: %s parts=%d caching=%d append_time=%d segment.bytes=%lld retention.bytes=%lld retention.ms=%lld deletes=%d",
+                       t->name, t->parts, t->caching, t->append_time, (long long)t->segment_bytes, (long long)t->retention_bytes,
+                       (long long)t->retention_age, t->deletes);
         on_line(u, line);
     }
     for (size_t i = 0; i < p->producers_n; i++) {

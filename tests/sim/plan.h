@@ -16,6 +16,9 @@ struct plan_topic {
     bool caching;                      /* write.caching: what was acknowledged may be lost by a power loss */
     bool append_time;                  /* LogAppendTime */
     int64_t segment_bytes;
+    int64_t retention_bytes;           /* -1: none */
+    ms retention_age;                  /* -1: none */
+    bool deletes;                      /* DeleteRecords comes now and then */
 };
 
 struct plan_producer {
@@ -55,6 +58,8 @@ struct plan {
     bool zstd;                         /* somebody uses it: Produce 7 and Fetch 10 at least (S5.3, S7.12) */
 };
 
+/* May records of this topic go? Never above the log start that was told. */
+bool plan_goes(const struct plan_topic *t);
 /* A short run without trouble but one crash, for the enumeration of all its crash points (T2). */
 void plan_points(uint64_t seed, struct plan *ret);
 /* Crash number k: at operation (k + 1) / 2 of the safety phase, a power loss for even k, and mostly once more in the recovery. */
