@@ -312,6 +312,7 @@ def delete_and_make_again(c):
     if c.perigee:
         until(lambda: not [d for d in os.listdir(broker.data) if d.startswith(name)])
     made = admin.call("CreateTopics", 7, topics=[{"name": name, "partitions": 3, "replication": 1, "configs": []}])["topics"][0]
+    c.settled(name, 3)
     assert made["error"] == 0 and all(list_offset(admin, name, -1, partition=p)["offset"] == 0 for p in range(3))
 
 
