@@ -72,6 +72,20 @@ static void create_topics_configs(struct create_topics_one *one) {
     one->to->configs_n = one->to->configs == NULL ? -1 : w->configs_n;
 }
 
+/* S4.9: sizes and settings are for those who may see them. */
+static void create_topics_show(struct create_topics_one *one) {
+    if (!rq_allow(one->rq, ALLOW_DESCRIBE_CONFIGS, ALLOW_TOPIC, one->to->name)) {
+        one->to->config_error_code = errmap_code(ERR_DENIED);
+        one->to->partitions = -1;
+        one->to->replication_factor = -1;
+        one->to->configs_n = -1;
+        return;
+    }
+    one->to->partitions = one->change.partitions;
+    one->to->replication_factor = 1;
+    create_topics_configs(one);
+}
+
 static void create_topics_done(struct ask *ask) {
     struct create_topics_one *one = list_entry(list_entry(ask, struct topics_change, ask), struct create_topics_one, change);
     struct create_topics_work *w = one->rq->work;
@@ -79,9 +93,7 @@ static void create_topics_done(struct ask *ask) {
         create_topics_refuse(one->to, ask->err, one->change.why);
     } else {
         one->to->topic_id = one->change.validate_only ? (uuid){{0}} : one->change.topic_id;
-        one->to->partitions = one->change.partitions;
-        one->to->replication_factor = 1;
-        create_topics_configs(one);
+        create_topics_show(one);
     }
     if (--w->left == 0) {
         rq_reply(one->rq, &w->resp);

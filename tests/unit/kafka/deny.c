@@ -8,11 +8,15 @@
 #include "base/run.h"
 #include "broker/topics.h"
 #include "say.h"
+#include "wire/k_alter_configs.h"
 #include "wire/k_api_versions.h"
 #include "wire/k_create_partitions.h"
 #include "wire/k_delete_records.h"
 #include "wire/k_describe_log_dirs.h"
+#include "wire/k_describe_configs.h"
 #include "wire/k_find_coordinator.h"
+#include "wire/k_incremental_alter_configs.h"
+#include "wire/k_list_config_resources.h"
 
 static struct rig r;
 static struct topics_change change;
@@ -210,6 +214,43 @@ START_TEST(S14_9_records_are_not_deleted_nor_directories_described) {
 }
 END_TEST
 
+START_TEST(S14_9_settings_are_neither_told_nor_changed) {
+    static const struct {
+        int8_t type;
+        const char *name;
+        int16_t code;
+    } rows[] = {{2, "t", 29}, {2, "nope", 29}, {4, "1", 31}, {4, "", 31}, {8, "1", 31}, {16, "m", 31}, {32, "g", 30}};
+    struct say *s = begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct k_describe_configs_req_resource d = {.type = rows[i].type, .name = span_str(rows[i].name), .keys_n = -1};
+        struct k_describe_configs_req dq = {.resources = &d, .resources_n = 1};
+        for (int v = 0; v <= 4; v++) {
+            const struct k_describe_configs_resp *a = say_ask(s, K_DESCRIBE_CONFIGS, v, &dq);
+            ck_assert_int_eq(a->results[0].error_code, rows[i].code);
+            ck_assert_int_eq(a->results[0].configs_n, 0);
+        }
+        struct k_alter_configs_req_resource w = {.type = rows[i].type, .name = span_str(rows[i].name)};
+        struct k_alter_configs_req wq = {.resources = &w, .resources_n = 1};
+        for (int v = 0; v <= 2; v++) {
+            ck_assert_int_eq(((const struct k_alter_configs_resp *)say_ask(s, K_ALTER_CONFIGS, v, &wq))->responses[0].error_code, rows[i].code);
+        }
+        struct k_incremental_alter_configs_req_resource n = {.type = rows[i].type, .name = span_str(rows[i].name)};
+        struct k_incremental_alter_configs_req nq = {.resources = &n, .resources_n = 1};
+        for (int v = 0; v <= 1; v++) {
+            const struct k_incremental_alter_configs_resp *a = say_ask(s, K_INCREMENTAL_ALTER_CONFIGS, v, &nq);
+            ck_assert_int_eq(a->responses[0].error_code, rows[i].code);
+        }
+    }
+    struct k_list_config_resources_req lq = {0};
+    for (int v = 0; v <= 1; v++) {
+        const struct k_list_config_resources_resp *a = say_ask(s, K_LIST_CONFIG_RESOURCES, v, &lq);
+        ck_assert_int_eq(a->error_code, 31);
+        ck_assert_int_eq(a->resources_n, 0);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(S14_9_coordinators_and_producer_ids_are_refused_by_resource) {
     static const int16_t codes[] = {30, 53, 31};   /* group, transactional id, share (cluster) */
     struct say *s = begin();
@@ -236,7 +277,8 @@ END_TEST
 
 START_TEST(everything_that_is_served_is_in_this_program) {
     static const int16_t known[] = {K_PRODUCE, K_FETCH, K_LIST_OFFSETS, K_METADATA, K_FIND_COORDINATOR, K_API_VERSIONS,
-                                    K_CREATE_TOPICS, K_DELETE_TOPICS, K_INIT_PRODUCER_ID, K_CREATE_PARTITIONS, K_DELETE_RECORDS, K_DESCRIBE_LOG_DIRS, K_OFFSET_FOR_LEADER_EPOCH};
+                                    K_CREATE_TOPICS, K_DELETE_TOPICS, K_INIT_PRODUCER_ID, K_CREATE_PARTITIONS, K_DELETE_RECORDS, K_DESCRIBE_LOG_DIRS, K_OFFSET_FOR_LEADER_EPOCH,
+                                    K_DESCRIBE_CONFIGS, K_ALTER_CONFIGS, K_INCREMENTAL_ALTER_CONFIGS, K_LIST_CONFIG_RESOURCES};
     struct say *s = begin();
     struct k_api_versions_req q = {.client_software_name = SPAN_LIT("deny"), .client_software_version = SPAN_LIT("1")};
     const struct k_api_versions_resp *a = say_ask(s, K_API_VERSIONS, 3, &q);       /* refused to nobody (S2.7) */
@@ -255,6 +297,6 @@ END_TEST
 
 int main(void) {
     return RUN("deny", S14_9_produce_is_refused_with_29, S14_9_fetch_is_refused_with_29, S14_9_offsets_are_refused_with_29,
-               S3_7_metadata_leaves_topics_out_or_says_29, S14_9_topics_are_neither_created_nor_deleted, S14_9_topics_do_not_grow, S14_9_records_are_not_deleted_nor_directories_described,
+               S3_7_metadata_leaves_topics_out_or_says_29, S14_9_topics_are_neither_created_nor_deleted, S14_9_topics_do_not_grow, S14_9_settings_are_neither_told_nor_changed, S14_9_records_are_not_deleted_nor_directories_described,
                S14_9_coordinators_and_producer_ids_are_refused_by_resource, everything_that_is_served_is_in_this_program);
 }
