@@ -1,6 +1,7 @@
 """The disk under a broker, made troublesome through shim/ (LD_PRELOAD): rules of failure, a look at what was synced, power cuts."""
 import os
 import shutil
+import struct
 import tempfile
 import threading
 import time
@@ -14,7 +15,7 @@ FAST = "/dev/shm" if os.path.isdir("/dev/shm") else None     # the ledger must n
 
 def build():
     return shell("compat_build", "fault-shim.so", SHIM, "cc", "-std=gnu2x", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror",
-                 "-shared", "-fPIC", "-o", "{}", "shim.c", "rules.c", "ledger.c", "-ldl", "-lpthread")
+                 "-shared", "-fPIC", "-o", "{}", "shim.c", "rules.c", "ledger.c", "clock.c", "-ldl", "-lpthread")
 
 
 def until(condition, within=10, what="it"):
@@ -38,7 +39,10 @@ class Disk:
         self.data = os.path.join(os.path.realpath(self.home), "data")
         self.log, self.control = os.path.join(self.fast, "ledger"), os.path.join(self.fast, "control")
         sanitizer = os.environ.get("ASAN_OPTIONS", "")
+        self.clock = os.path.join(self.fast, "clock")
+        self.wall_shift(0)
         self.env = {"LD_PRELOAD": build(), "FAULT_ROOT": self.data, "FAULT_LOG": self.log, "FAULT_CONTROL": self.control,
+                    "FAULT_CLOCK": self.clock,
                     "ASAN_OPTIONS": f"{sanitizer}:verify_asan_link_order=0".lstrip(":")}
         if contents:
             self.env["FAULT_DATA"] = "1"
@@ -62,6 +66,11 @@ class Disk:
 
     def disarm(self):
         self.arm()
+
+    def wall_shift(self, ms):
+        """The broker's wall clock is off by so much from now on (shim/clock.c)."""
+        with open(self.clock, "r+b" if os.path.exists(self.clock) else "wb") as f:
+            f.write(struct.pack("=q", ms))
 
     # ---- what happened ----
 

@@ -3,6 +3,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -128,8 +129,22 @@ def check_failed_sync():
             disk.close()
 
 
+def check_clock():
+    """The wall clock is off by what was said, also under a running process; the other clocks are not."""
+    disk = Disk()
+    try:
+        disk.wall_shift(-7_200_000)
+        got = script(disk, "import struct, time\na = time.time(), time.monotonic()\n"
+                           f"open({disk.clock!r}, 'r+b').write(struct.pack('=q', 3_600_000))\n"
+                           "print(round((time.time() - a[0]) / 60), round((time.monotonic() - a[1]) / 60), a[0])").split()
+        assert got[:2] == ["180", "0"] and abs(float(got[2]) + 7200 - time.time()) < 60, got
+    finally:
+        disk.close()
+
+
 def prove():
     check_rules()
+    check_clock()
     check_failed_sync()
     for seed in range(3):
         check_ledger(seed)

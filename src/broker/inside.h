@@ -52,6 +52,24 @@ void graves_note(struct graves *g, const char *name, uuid id);
 err graves_bury(struct graves *g, struct datadir *dd);
 void graves_done(struct graves *g);
 
+/* raise.c: leader epochs that are to rise. Part of struct node_phase; zeroed at first. */
+struct raise {
+    struct node *node;
+    struct raise_owed {
+        uuid topic_id;
+        int32_t partition;
+        bool asked;                    /* in the frame under way */
+    } *v;
+    size_t n, cap;
+    struct timer again;
+    bool stopped;
+    void (*done)(struct node *n, err e);           /* until it was called */
+};
+err raise_owe(struct raise *ra, struct part *pt);              /* boot: pt takes no appends until its epoch rose */
+void raise_start(struct raise *ra, struct node *n, void (*done)(struct node *n, err e));       /* done: durable and applied, or (BR-061) no space: they wait */
+void raise_stop(struct raise *ra);
+void raise_free(struct raise *ra);
+
 /* topics.c: open or close the parts of a topic that this shard owns; the hooks of struct meta. */
 void topics_hook(struct shard *sh);
 

@@ -1,7 +1,7 @@
 /* One broker process: boot, start, stop.
  *
  * Boot (synchronous, before the loops run): data directory, metadata replay into every shard's copy, stores, recovery of every log.
- * Start (shard 0, once its loop runs): the format record on a fresh directory and raised leader epochs become durable, then the doors open, then on_ready.
+ * Start (shard 0, once its loop runs): the format record on a fresh directory and raised leader epochs (raise.c) become durable, then the doors open, then on_ready.
  * Stop: doors close and drain on every shard; when the last one is idle (its requests may need any shard's logs) stores write their CLEAN marks, the metadata log closes,
  * on_stopped, loops end. A stop before the start is over opens no doors.
  * Failure modes: a boot error frees everything and says one line; connections that do not drain in 3 s are cut by the door; a failed stop of a store leaves the directory unclean, which the
@@ -26,7 +26,7 @@ struct node_errand {                   /* one small task on another shard */
 
 struct node_phase {
     struct node_errand start, drain[LIMIT_SHARDS], stop[LIMIT_SHARDS], end[LIMIT_SHARDS];
-    struct str frames;                 /* boot: raised epochs, proposed at start */
+    struct raise raise;                /* leader epochs that are to rise */
     struct graves graves;              /* boot: topics that the log saw deleted */
     bool stopping;
     uint32_t left;
@@ -124,7 +124,7 @@ static err node_boot_log(struct node *n, struct part *pt) {
     pt->committed = ends.bound;
     plog_epoch(pt->log, pt->leader_epoch);         /* recovery knows only epochs that have batches */
     if (e == ERR_OK && (r.above_mark || (r.unclean && pt->log_conf.write_caching))) {
-        e = meta_decide_epoch(metad_ahead(n->metad), meta_topic_by_id(metad_ahead(n->metad), pt->topic->id), pt->index, &n->phase->frames);
+        e = raise_owe(&n->phase->raise, pt);
     }
     return e;
 }
@@ -234,25 +234,13 @@ static void node_ready(struct node *n, err e) {
     n->on_ready(n->u, e, why);
 }
 
-static void node_epochs_raised(void *u, err e) { node_ready(u, e); }
-
-static void node_raise_epochs(struct node *n) {
-    struct str *frames = &n->phase->frames;
-    if (frames->n == 0) {
-        node_ready(n, ERR_OK);
-        return;
-    }
-    metad_propose(n->metad, str_span(frames), node_epochs_raised, n);
-    str_done(frames);
-}
-
 static void node_formatted(void *u, err e) {
     struct node *n = u;
     if (e != ERR_OK) {
         node_ready(n, e);
         return;
     }
-    node_raise_epochs(n);
+    raise_start(&n->phase->raise, n, node_ready);
 }
 
 static void node_start_run(struct ask *ask) {
@@ -260,7 +248,7 @@ static void node_start_run(struct ask *ask) {
     struct shard *sh = n->shards[0];
     metad_start(n->metad, sh->port);
     if (!uuid_is_zero(sh->meta->cluster_id)) {
-        node_raise_epochs(n);
+        raise_start(&n->phase->raise, n, node_ready);
         return;
     }
     struct str frame;
@@ -293,7 +281,6 @@ err node_boot(const struct node_boot *b, struct node **ret_n, char *ret_why, siz
     n->on_stopped = b->on_stopped;
     n->on_fatal = b->on_fatal;
     n->u = b->u;
-    str_init(&ph->frames, SIZE_MAX);
     err e = node_boot_all(n, b, ret_why, cap);
     if (e != ERR_OK) {
         if (ret_why[0] == '\0') {
@@ -372,6 +359,7 @@ void node_stop(struct node *n) {
         return;
     }
     n->phase->stopping = true;
+    raise_stop(&n->phase->raise);
     n->door.close(n, n->door.u);
     node_send_all(n, n->phase->drain, node_drain_run, node_drained_home);
 }
@@ -388,7 +376,7 @@ void node_free(struct node *n) {
     }
     metad_free(n->metad);
     datadir_free(n->datadir);
-    str_done(&n->phase->frames);
+    raise_free(&n->phase->raise);
     mem_free(n->phase);
     mem_free(n);
 }

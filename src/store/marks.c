@@ -100,7 +100,7 @@ void marks_of(const struct plog *lg, struct datadir_mark *ret) {
         ret->first_ts = at.pos > 0 ? at.seg->first_ts : -1;
     }
     add_heavy(lg, ret);
-    ret->unsettled = lg->fenced || lg->heavy.off != at.off;
+    ret->unsettled = lg->fenced || lg->held || lg->heavy.off != at.off;
     must(ret->end <= lg->stable.off && ret->heavy <= ret->end);            /* T6 */
 }
 
@@ -294,6 +294,7 @@ err marks_begin(struct store *st) {
     e = disk_replace_all(st->disk, mk->path, mk->buf, mk->buf_n);
     if (e == ERR_NOSPACE) { /* reading goes on; appends wait until there is room for the OPEN block (marks_pass) */
         mark("marks.begin_late");
+        log_warn("store.full", "path='%s' effect='readers only, until there is space for it'", mk->path);
         trim_durable(st, false);
         st->space_low = true;
         return ERR_AGAIN;
@@ -603,7 +604,7 @@ void marks_pass(struct store *st, ms now) {
 void marks_finish(struct store *st, void (*done)(struct store *st, err e)) {
     list_each(it, &st->logs) {
         struct plog *lg = list_entry(it, struct plog, all);
-        if ((lg->fenced || lg->heavy.off != lg->stable.off) && !is_blank(lg)) {
+        if ((lg->fenced || lg->held || lg->heavy.off != lg->stable.off) && !is_blank(lg)) {
             marks_note(lg, 0);     /* its last mark must say that it is not settled */
         }
     }

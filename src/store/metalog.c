@@ -50,6 +50,7 @@ struct metalog {
     uint64_t sequence;             /* of the last frame, snapshot included */
     uint64_t sequence_back;        /* before the write under way */
     int64_t end, proven;
+    int64_t room;                  /* the file system keeps blocks for the log up to here; 0: not known */
     struct list waiting, flying;   /* appends not yet written; in the write or sync under way */
     bool busy, dead, stopping;
     bool torn;                     /* a refused write must be cut back first */
@@ -405,6 +406,7 @@ static void on_written(struct disk_req *rq) {
         sync_file(ml, &ml->log, NULL, on_synced);
     } else if (is_refusal(rq->err)) {
         mark("metalog.refused");
+        ml->room = 0;
         ml->torn = true;
         ml->sequence = ml->sequence_back;          /* the frames are not in the file */
         list_splice_back(&ml->flying, &ml->waiting);           /* what came behind was decided upon them */
@@ -467,6 +469,27 @@ static void on_cut(struct disk_req *rq) {
     advance(ml);
 }
 
+static void on_room(struct disk_req *rq) {
+    struct metalog *ml = rq->u;
+    if (rq->err == ERR_OK) {
+        ml->room = rq->at + (int64_t)rq->len;
+    } else {
+        mark("metalog.no_room");   /* the write shows whether there is enough */
+    }
+    write_buf(ml, ml->log, ml->end, on_written);
+}
+
+/* A full disk must not keep anybody from deleting a topic, or a start from raising epochs: blocks for that are kept behind the log's end. */
+static void write_log(struct metalog *ml) {
+    int64_t end = ml->end + (int64_t)ml->buf_n;
+    if (end + LIMIT_META_ROOM_BYTES / 2 <= ml->room) {
+        write_buf(ml, ml->log, ml->end, on_written);
+        return;
+    }
+    ml->rq = (struct disk_req){.file = ml->log, .at = ml->end, .len = ml->buf_n + LIMIT_META_ROOM_BYTES};
+    submit(ml, DISK_LANE_WRITE, DISK_ROOM, on_room);
+}
+
 static void write_waiting(struct metalog *ml) {
     ml->busy = true;
     uint64_t sequence = ml->sequence;
@@ -478,7 +501,7 @@ static void write_waiting(struct metalog *ml) {
         return;
     }
     ml->sequence_back = sequence;
-    write_buf(ml, ml->log, ml->end, on_written);
+    write_log(ml);
 }
 
 void metalog_append(struct metalog *ml, struct metalog_append *a) {
@@ -534,6 +557,7 @@ static void on_log_named(struct disk_req *rq) {
     struct disk_file *old = ml->log;
     ml->log = ml->temp;
     ml->temp = NULL;
+    ml->room = 0;
     ml->generation++;
     ml->end = ml->proven = (int64_t)frames_size(0);
     ml->torn = false;

@@ -193,7 +193,15 @@ struct seg *plog_seg_for(const struct plog *lg, off64 at) {
     return NULL;
 }
 
+void plog_hold(struct plog *lg) {
+    lg->held = true;
+}
+
 void plog_epoch(struct plog *lg, int32_t epoch) {
+    if (lg->held) {
+        lg->held = false;
+        marks_note(lg, 0);         /* the last mark said unsettled */
+    }
     if (epochs_reserve(&lg->epochs) != ERR_OK) {
         log_warn("store.memory", "log='%s-%d' epoch=%d not remembered", lg->id.topic, lg->id.partition, epoch);
         return;
@@ -261,7 +269,7 @@ err plog_reserve(struct plog *lg, size_t n) {
     if ((int64_t)n > lg->conf->segment_bytes) {
         return ERR_SEGMENT_TOO_SMALL;
     }
-    if ((st->space_low && !lg->conf->internal) || !st->begun) {
+    if ((st->space_low && !lg->conf->internal) || !st->begun || lg->held) {
         return ERR_NOSPACE;
     }
     if (seg_reserve(st) != ERR_OK || tail_reserve(st) != ERR_OK || epochs_reserve(&lg->epochs) != ERR_OK) {

@@ -77,6 +77,7 @@ struct plog {
     bool epochs_changed : 1;       /* since leader-epoch-checkpoint was written */
     bool heavy_due : 1, touched : 1; /* `heavies` is on .due; appended to since the aging logs were last looked at */
     bool ahead : 1;                /* plog_ahead forgot what the cache held of its last segment above the mark */
+    bool held : 1;                 /* plog_hold */
     bool heavy_off : 1;            /* a side file failed to sync: no heavy checkpoint of it in this run */
 };
 

@@ -1,4 +1,4 @@
-"""A slow disk, a stopped process, stubborn readers, too many clients, and a stop under all of them: T19, T22, T56, T57, BR-063."""
+"""A slow disk, a stopped process, too many clients, and a stop under all of them: T19, T22, T57, BR-063."""
 import os
 import select
 import signal
@@ -8,26 +8,13 @@ import time
 
 from faults import run
 from faults.disk import troubled, until
+from faults.well import percentile, starved_s
 from raw import batch as rb
 from raw.harness import fetch, fetch_request, fill, list_offset, metadata, producer_id, produce, read_all, test
 from raw.wire import Conn
 
 
-def percentile(values, p):
-    return sorted(values)[min(len(values) - 1, int(len(values) * p / 100))]
-
-
 # ---- T19 ----
-
-def starved_s(pids):
-    """Seconds that their threads were ready to run and had no processor."""
-    total = 0
-    for pid in pids:
-        for t in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{t}/schedstat", encoding="ascii") as f:
-                total += int(f.read().split()[1])
-    return total / 1e9
-
 
 class Pipe:
     """One producer at acks=all with one batch in flight, driven without a thread."""
@@ -125,12 +112,12 @@ def hanging_sync(c):
 
 # ---- T22 ----
 
-@test("T22 SIGSTOP for 10 s under a producer, a parked fetch and half a frame; SIGCONT: every answer once and in "
+@test("T22 SIGSTOP for 4 s (--full: 20 s) under a producer, a parked fetch and half a frame; SIGCONT: every answer once and in "
       "order, no storm, nobody cut off")
 def stopped(c):
     broker = c.own()
     topic = c.topic(broker=broker)
-    conn, idle, parked, half = (c.conn(broker, timeout=30) for _ in range(4))
+    conn, idle, parked, half = (c.conn(broker, timeout=60) for _ in range(4))
     pid = producer_id(conn)
     fill(idle, topic, 1)
     parked.send("Fetch", 12, **fetch_request(topic, 1, max_wait_ms=2000, min_bytes=1 << 20))
@@ -142,7 +129,7 @@ def stopped(c):
         conn.send("Produce", 9, acks=-1, topics=[{"name": topic, "partitions": [
             {"index": 0, "records": rb.batch([(None, b"in-%d" % k)], pid=pid, epoch=0, seq=k, base_ts=int(time.time() * 1000))}]}])
     half.raw(request[10:])
-    assert conn.silent(10), "a stopped process answered"
+    assert conn.silent(20 if c.full else 4), "a stopped process answered"
     cpu, began = broker.cpu_seconds(), time.monotonic()
     os.kill(broker.pid, signal.SIGCONT)
     assert [conn.recv("Produce", 9)["topics"][0]["partitions"][0]["base_offset"] for _ in range(5)] == list(range(1, 6))
@@ -157,47 +144,6 @@ def stopped(c):
     assert [r[3] for r in read_all(idle, topic)][1:] == [b"in-%d" % k for k in range(5)]
     again = produce(conn, topic, rb.batch([(None, b"in-4")], pid=pid, epoch=0, seq=4, base_ts=int(time.time() * 1000)))
     assert (again["error"], again["base_offset"]) == (0, 5)
-
-
-# ---- T56: readers that do not read ----
-
-@test("T56 thirty readers that ask for megabytes and never read: memory bounded, a producer and a consumer go on, and "
-      "all is given back when they leave")
-def never_reads(c):
-    broker = c.own()
-    topic = c.topic(broker=broker)
-    conn = c.conn(broker)
-    fill(conn, topic, 64, size=100_000, per_batch=8)
-    fds = broker.fd_count()
-    before = []
-    for k in range(100):
-        began = time.monotonic()
-        assert produce(conn, topic, rb.batch([(None, b"x" * 100)]))["error"] == 0
-        before.append((time.monotonic() - began) * 1000)
-    stubborn = [Conn(broker.addr) for _ in range(30)]
-    for s in stubborn:
-        s.sock.setblocking(False)
-        ask = b"".join(s.request("Fetch", 12, fetch_request(topic, 0, max_bytes=6_000_000, part_bytes=6_000_000), i) for i in range(200))
-        try:
-            s.sock.send(ask)
-        except BlockingIOError:
-            pass
-    after = []
-    for k in range(300):
-        began = time.monotonic()
-        end = produce(conn, topic, rb.batch([(None, b"y%d" % k)]))
-        assert end["error"] == 0, end
-        assert fetch(conn, topic, end["base_offset"], max_wait_ms=1000)["records"]
-        after.append((time.monotonic() - began) * 1000)
-    peak = broker.rss_peak_kib()
-    print(f"# produce p99 {percentile(before, 99):.1f} ms before, produce and fetch p99 {percentile(after, 99):.1f} ms beside them; "
-          f"peak {peak} KiB")
-    assert peak <= 96 * 1024, f"{peak} KiB"
-    assert percentile(after, 99) < max(100, 10 * percentile(before, 99)), percentile(after, 99)
-    for s in stubborn:
-        s.reset()
-    until(lambda: broker.fd_count() <= fds + 1, 10, "the return of the descriptors")
-    assert len(read_all(conn, topic)) == 64 + 100 + 300
 
 
 # ---- T57 ----

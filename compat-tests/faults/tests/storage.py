@@ -1,8 +1,5 @@
 """A disk that fails, cuts short and fills up: T13, T14, T15, T16, T17; BR-061; DESIGN 4 (durability rules)."""
 import os
-import shutil
-import subprocess
-import tempfile
 
 from faults import ledger, run
 from faults.disk import troubled, until
@@ -273,60 +270,6 @@ def disk_full(c):
     broker.kill9()
     broker.start()
     assert values(c.conn(broker), topic) == old() + ["again"]
-
-
-class SmallDisk:
-    """A 40 MB ext4 of its own, mounted."""
-
-    def __init__(self, c):
-        if os.geteuid() != 0:
-            c.skip("mounting needs root")
-        self.home = os.path.realpath(tempfile.mkdtemp(prefix="faults-", dir=os.environ.get("COMPAT_TMP")))
-        image, self.path = os.path.join(self.home, "image"), os.path.join(self.home, "mounted")
-        os.mkdir(self.path)
-        with open(image, "wb") as f:
-            f.truncate(40 << 20)
-        for command in (["mkfs.ext4", "-q", "-F", image], ["mount", "-o", "loop", image, self.path]):
-            if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
-                shutil.rmtree(self.home)
-                c.skip(f"{command[0]} does not work here")
-
-    def close(self):
-        subprocess.run(["umount", self.path], check=False)
-        shutil.rmtree(self.home, ignore_errors=True)
-
-
-@test("T15 BR-061 a real 40 MB file system filled to the brim: a clear error, readers and admin go on, deleting a "
-      "topic frees space and service resumes;"
-      "no hole, also after kill -9", full=True)
-def small_disk(c):
-    disk = SmallDisk(c)
-    c.opened.append(disk)
-    broker = c.own(data=os.path.join(disk.path, "data"))
-    keep, ballast = (c.topic(broker=broker, segment_bytes=2_000_000) for _ in range(2))
-    conn, n = c.conn(broker), {keep: 0, ballast: 0}
-    for i in range(2000):
-        topic = (keep, ballast, ballast)[i % 3]
-        answer = produce(conn, topic, rb.batch([(None, os.urandom(50_000))]))
-        if answer["error"]:
-            break
-        assert answer["base_offset"] == n[topic]
-        n[topic] += 1
-    assert answer["error"] == STORAGE_ERROR and n[keep] > 100, (answer, n)
-    assert len(read_all(conn, keep)) == n[keep] and metadata(conn, [str(keep)])["topics"][0]["error"] == 0
-    broker.kill9()
-    broker.start()                                   # recovery on a full disk
-    conn = c.conn(broker)
-    assert len(read_all(conn, keep)) == n[keep] and len(read_all(conn, ballast)) == n[ballast]
-    while put(conn, keep, "more")["error"] == 0:     # until it has looked at the space again
-        n[keep] += 1
-        assert n[keep] < 2000
-    assert conn.call("DeleteTopics", 4, names=[ballast])["topics"][0]["error"] == 0
-    assert resumes(conn, keep, "again", within=20) == n[keep]
-    broker.stop()
-    broker.start()
-    assert len(read_all(c.conn(broker), keep)) == n[keep] + 1
-    broker.kill9()
 
 
 @test("T15 BR-061 ENOSPC in the middle of a batch: cut back, refused with a clear error, the next batch gets the same "

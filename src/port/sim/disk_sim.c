@@ -34,6 +34,7 @@ static void hold_files(struct disk_req *rq, int by) {
     case DISK_TRUNCATE:
     case DISK_FORGET:
     case DISK_AHEAD:
+    case DISK_ROOM:
         rq->file->in_flight += (uint32_t)by;
         break;
     case DISK_SYNC:

@@ -29,6 +29,7 @@ const char *diskop_sim_path(const struct disk_req *rq) {
     case DISK_TRUNCATE:
     case DISK_FORGET:
     case DISK_AHEAD:
+    case DISK_ROOM:
         return rq->file->path;
     case DISK_SYNC:
         return rq->files_n > 0 ? rq->files[0]->path : rq->dirs_n > 0 ? rq->dirs[0] : NULL;
@@ -334,6 +335,12 @@ static err op_ahead(struct diskop_sim *x) {
     return ERR_OK;                                 /* the cache decides when to read, as ever */
 }
 
+/* This disk keeps room for nobody. */
+static err op_room(struct diskop_sim *x) {
+    must(x->rq->at >= 0 && x->rq->len > 0);
+    return ERR_OK;
+}
+
 static err op_lock(struct diskop_sim *x) {
     list_each(it, &x->n->locks) {
         if (strcmp(list_entry(it, struct lock, link)->path, x->rq->path) == 0) {
@@ -366,6 +373,7 @@ static const struct {
     [DISK_STAT] = {op_stat, TRACE_DISK_STAT},           [DISK_SPACE] = {op_space, TRACE_DISK_SPACE},
     [DISK_FORGET] = {op_forget, TRACE_DISK_FORGET},     [DISK_LOCK] = {op_lock, TRACE_DISK_LOCK},
     [DISK_PUT] = {op_put, TRACE_DISK_PUT},              [DISK_AHEAD] = {op_ahead, TRACE_DISK_AHEAD},
+    [DISK_ROOM] = {op_room, TRACE_DISK_ROOM},
 };
 
 static uint32_t iov_crc(const struct disk_req *rq) {
@@ -393,6 +401,7 @@ static struct facts facts_of(const struct disk_req *rq, err e) {
     case DISK_TRUNCATE:
     case DISK_FORGET:
     case DISK_AHEAD:
+    case DISK_ROOM:
         return (struct facts){rq->at, (int64_t)rq->len, e};
     case DISK_LIST:
         return (struct facts){ok ? (int64_t)rq->entries_n : 0, 0, e};

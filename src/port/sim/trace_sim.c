@@ -42,6 +42,7 @@ static const struct label labels[TRACE_KINDS] = {
     [TRACE_DISK_LOCK] = {"disk.lock", NULL, NULL, "err"},
     [TRACE_DISK_PUT] = {"disk.put", "flags", "did", "crc"},
     [TRACE_DISK_AHEAD] = {"disk.ahead", "at", "len", "err"},
+    [TRACE_DISK_ROOM] = {"disk.room", "at", "len", "err"},
     [TRACE_DISK_SUBMIT] = {"disk.submit", "op", "lane", "crc"},
     [TRACE_DISK_FAULT] = {"disk.fault", "op", "kind", "err"},
     [TRACE_DISK_HALF] = {"disk.half", "op", "did", NULL},

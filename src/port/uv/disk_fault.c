@@ -28,6 +28,7 @@ static const char *const names[] = {
     [DISK_MKDIR] = "disk.mkdir",       [DISK_RMTREE] = "disk.rmtree", [DISK_LIST] = "disk.list",
     [DISK_STAT] = "disk.stat",         [DISK_SPACE] = "disk.space",   [DISK_FORGET] = "disk.forget",
     [DISK_LOCK] = "disk.lock",         [DISK_PUT] = "disk.put",     [DISK_AHEAD] = "disk.ahead",
+    [DISK_ROOM] = "disk.room",
     [DISK_FAULT_TEAR] = "disk.tear",
 };
 

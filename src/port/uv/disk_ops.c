@@ -320,6 +320,16 @@ static int op_ahead(int root, struct disk_req *rq) {
     return posix_fadvise(rq->file->fd, rq->at, (off_t)rq->len, POSIX_FADV_WILLNEED);
 }
 
+static int op_room(int root, struct disk_req *rq) {
+    (void)root;
+    while (fallocate(rq->file->fd, FALLOC_FL_KEEP_SIZE, rq->at, (off_t)rq->len) != 0) {
+        if (errno != EINTR) {
+            return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+        }
+    }
+    return 0;
+}
+
 /* The lock that Kafka's FileChannel.tryLock takes: a POSIX write lock on the whole file. The kernel drops it as
  * soon as any descriptor of this file is closed in this process, so this one stays open for ever. */
 static int op_lock(int root, struct disk_req *rq) {
@@ -349,6 +359,7 @@ static const struct {
     [DISK_STAT] = {op_stat, true, false},         [DISK_SPACE] = {op_space, false, false},
     [DISK_FORGET] = {op_forget, false, false},    [DISK_LOCK] = {op_lock, true, false},
     [DISK_PUT] = {op_put, true, true},            [DISK_AHEAD] = {op_ahead, false, false},
+    [DISK_ROOM] = {op_room, false, false},
 };
 
 static int64_t now_us(void) {

@@ -50,4 +50,5 @@
 #define LIMIT_FDS_RESERVED 64                     /* kept for rolls and directories, beside the store's eighth */
 #define LIMIT_SETTINGS_FILE_BYTES (1 << 20)
 #define LIMIT_META_RECORD_BYTES (1 << 20)
+#define LIMIT_META_ROOM_BYTES (1 << 20)           /* kept by the file system behind the metadata log, for what must be written on a full disk */
 #define LIMIT_SHARDS 64

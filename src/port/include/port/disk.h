@@ -39,6 +39,7 @@ enum disk_op {
     DISK_FORGET,     /* file, at, len: drop clean cached pages (POSIX_FADV_DONTNEED); len 0: to the end. What is
                       * covered only in part may stay */
     DISK_AHEAD,      /* file, at, len: begin to read this range into the page cache, without waiting for it: a hint */
+    DISK_ROOM,       /* file, at, len: let the file system keep blocks for this range; the file's size stays. NOSPACE; where that is not known: a hint, OK */
     DISK_LOCK,       /* path: create and hold an exclusive lock for the life of the process; LOCKED when another holds it */
 };
 

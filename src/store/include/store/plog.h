@@ -68,6 +68,9 @@ void plog_append(struct plog *lg, struct chunk *chunk, span bytes, const struct 
 void plog_sync_wanted(struct plog *lg);
 /* Remember that the leader epoch is `epoch` from the next append on (leader-epoch-checkpoint). */
 void plog_epoch(struct plog *lg, int32_t epoch);
+/* boot, after plog_recover: readers only (plog_reserve says NOSPACE) until the next plog_epoch, because the epoch that is to rise is not durable. Its mark says
+ * unsettled meanwhile: the next start must not take a clean stop for the whole truth. */
+void plog_hold(struct plog *lg);
 /* S4.20: largest known epoch <= asked and where the next one starts (log end for the current). -1/-1 when unknown. */
 void plog_epoch_end(const struct plog *lg, int32_t asked, int32_t *ret_epoch, off64 *ret_end);
 /* Epoch of the batch at or before offset, for ListOffsets answers; -1 when unknown. */
