@@ -31,7 +31,7 @@ void trim_init(struct store *st) {
     list_init(&st->trims.due);
 }
 
-static struct trim *trim_of(struct plog *lg) {
+struct trim *trim_of(struct plog *lg) {
     struct trim *t = lg->trim;
     if (!t && (t = mem_zalloc(MEM_LOG, sizeof *t))) {
         t->lg = lg;
@@ -78,7 +78,7 @@ static bool is_covered(const struct plog *lg) {
 }
 
 /* Nothing left to do: most logs need no struct trim most of the time. */
-static void rest(struct trim *t) {
+void trim_rest(struct trim *t) {
     struct plog *lg = t->lg;
     if (t->want == lg->start && t->sent < 0 && list_empty(&t->moves) && list_empty(&t->link) && !t->listing && !t->running && !t->bases &&
         !has_segs_below(lg, lg->start)) {
@@ -87,23 +87,6 @@ static void rest(struct trim *t) {
 }
 
 /* ---- moving the start ---- */
-
-static void finish_moves(struct trim *t, err e) {
-    struct plog *lg = t->lg;
-    struct list over;
-    list_init(&over);
-    list_each_safe(it, &t->moves) {
-        if (e != ERR_OK || list_entry(it, struct plog_move, link)->to <= lg->start) {
-            list_remove(it);
-            list_push_back(&over, it);
-        }
-    }
-    for (struct list *it; (it = list_pop_front(&over));) {
-        struct plog_move *mv = list_entry(it, struct plog_move, link);
-        mv->err = e;
-        mv->done(mv);
-    }
-}
 
 /* All that the log holds goes: the next batch begins a segment of its own. When the disk is busy with it, the segment stays for once. */
 static bool roll_if_all(struct plog *lg, off64 to) {
@@ -181,7 +164,7 @@ static void start_moved(struct trim *t) {
         log_info("log.start", "log='%s-%d' offset=%lld", lg->id.topic, lg->id.partition, (long long)lg->start);
         lg->st->hooks.moved(lg->st->hooks.u, lg);
     }
-    finish_moves(t, ERR_OK);
+    plog_move_finish(t, ERR_OK);
 }
 
 void trim_durable(struct store *st, bool ok) {
@@ -194,53 +177,8 @@ void trim_durable(struct store *st, bool ok) {
             start_moved(t);
         }
         t->sent = -1;              /* refused: the next block says it again */
-        rest(t);
+        trim_rest(t);
     }
-}
-
-/* ---- a move that somebody waits for ---- */
-
-static void on_listed(struct cold_need *nd, err e) {
-    struct trim *t = nd->u;
-    struct plog *lg = t->lg;
-    off64 to = lg->start;
-    t->listing = false;
-    list_each(it, &t->moves) {
-        const struct plog_move *mv = list_entry(it, struct plog_move, link);
-        to = mv->to > to ? mv->to : to;
-    }
-    e = lg->dead ? ERR_NO_TOPIC : lg->fenced ? ERR_FENCED : e;
-    e = e == ERR_OK ? trim_begin(lg, to, true) : e;
-    if (e != ERR_OK) {
-        finish_moves(t, e);
-    }
-    rest(t);
-}
-
-void plog_move_start(struct plog *lg, struct plog_move *mv) {
-    struct trim *t = lg->fenced || lg->dead ? NULL : trim_of(lg);
-    must(mv->to <= lg->stable.off || lg->fenced);
-    list_init(&mv->link);
-    mv->err = !t ? (lg->fenced || lg->dead ? ERR_FENCED : ERR_NOMEM) : ERR_OK;
-    if (!t || mv->to <= lg->start) {
-        mv->done(mv);
-        return;
-    }
-    list_push_back(&t->moves, &mv->link);
-    if (lg->segs_partial) {
-        if (!t->listing) {
-            t->listing = true;
-            t->need = (struct cold_need){.lg = lg, .list = true, .ready = on_listed, .u = t};
-            cold_need_start(&t->need);
-        }
-    } else {
-        err e = trim_begin(lg, mv->to, true);
-        must(e == ERR_OK);             /* it has its struct */
-    }
-}
-
-void plog_move_cancel(struct plog_move *mv) {
-    list_remove(&mv->link);
 }
 
 /* ---- segments leave the log ---- */
@@ -310,7 +248,7 @@ static void run_over(struct trim *t) {
     st->trims.running--;
     st->pending--;
     if (!lg->dead) {
-        rest(t);
+        trim_rest(t);
     }
     plog_put(lg);
     store_settle(st);
@@ -408,7 +346,7 @@ void trim_pass(struct store *st) {
             run(t);
         } else if (t->lg->dead || !has_segs_below(t->lg, t->covered)) {
             list_remove(&t->link);
-            rest(t);
+            trim_rest(t);
         } else {                       /* busy: behind the others */
             list_remove(&t->link);
             list_push_back(&st->trims.due, &t->link);
@@ -424,7 +362,7 @@ void trim_dead(struct plog *lg) {
     if (lg->trim) {
         list_remove(&lg->trim->link);
         list_remove(&lg->trim->starting);
-        finish_moves(lg->trim, ERR_NO_TOPIC);
+        plog_move_finish(lg->trim, ERR_NO_TOPIC);
     }
 }
 

@@ -29,6 +29,10 @@ struct trim {                      /* of one log, while there is something to do
 };
 
 void trim_init(struct store *st);
+struct trim *trim_of(struct plog *lg);         /* lg's, made when there is none; NULL without memory */
+void trim_rest(struct trim *t);                /* frees it when there is nothing left to do */
+/* plog_move.c: tell those whose offset the log start has reached, or, with an error, all who wait. */
+void plog_move_finish(struct trim *t, err e);
 /* Move lg's start to `to`, at most its stable end and above what is wanted already; durable with a block of marks. The segments must be listed.
  * at_once: a block is due now. NOMEM. */
 err trim_begin(struct plog *lg, off64 to, bool at_once);

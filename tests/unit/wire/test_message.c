@@ -18,8 +18,15 @@ START_TEST(the_table_has_the_target_versions) {
         {18, 0, 4, 0, 4, 3, "api_versions", NULL, NULL},
         {19, 0, 7, 0, 7, 5, "create_topics", NULL, NULL},
         {20, 0, 6, 0, 6, 4, "delete_topics", NULL, NULL},
+        {21, 0, 2, 0, 2, 2, "delete_records", NULL, NULL},
         {22, 0, 5, 0, 5, 2, "init_producer_id", NULL, NULL},
         {23, 2, 4, 2, 4, 4, "offset_for_leader_epoch", NULL, NULL},
+        {32, 0, 4, 0, 4, 4, "describe_configs", NULL, NULL},
+        {33, 0, 2, 0, 2, 2, "alter_configs", NULL, NULL},
+        {35, 1, 4, 1, 4, 2, "describe_log_dirs", NULL, NULL},
+        {37, 0, 3, 0, 3, 2, "create_partitions", NULL, NULL},
+        {44, 0, 1, 0, 1, 1, "incremental_alter_configs", NULL, NULL},
+        {74, 0, 1, 0, 1, 0, "list_config_resources", NULL, NULL},
     };
     ck_assert_uint_eq(K_APIS, sizeof want / sizeof *want);
     for (size_t i = 0; i < K_APIS; i++) {
