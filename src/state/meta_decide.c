@@ -66,7 +66,7 @@ static const struct meta_topic *collides_with(const struct meta *m, span name) {
 static err check_free(const struct meta *m, const struct meta_create *in, struct meta_decide_why why) {
     char buf[LIMIT_TOPIC_NAME + 8];
     if (meta_topic_by_name(m, in->name) != NULL) {
-        return refuse(why, ERR_TOPIC_EXISTS, "topic '%s' exists already", shown(in->name, buf));
+        return refuse(why, ERR_TOPIC_EXISTS, "topic '%s' already exists", shown(in->name, buf));
     }
     const struct meta_topic *other = collides_with(m, in->name);
     if (other != NULL) {

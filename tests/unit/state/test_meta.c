@@ -128,10 +128,10 @@ END_TEST
 /* S4.3: also when names collide with themselves */
 START_TEST(name_exists) {
     create(wish("t.x"));
-    refused(wish("t.x"), ERR_TOPIC_EXISTS, "exists already");
+    refused(wish("t.x"), ERR_TOPIC_EXISTS, "already exists");
     struct meta_create in = wish("t.x");
     in.partitions = 0;                             /* whatever else is wrong */
-    refused(in, ERR_TOPIC_EXISTS, "exists already");
+    refused(in, ERR_TOPIC_EXISTS, "already exists");
 }
 END_TEST
 
