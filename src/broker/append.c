@@ -94,9 +94,10 @@ static void append_queue(struct part *pt, struct append_ask *a) {
 
 static void append_judge(struct ask *ask) {
     struct append_ask *a = list_entry(ask, struct append_ask, ask);
-    struct part *pt = part_find(ask->owner, a->topic_id, a->partition);
-    if (pt == NULL) {
-        ask_return(ask, ERR_NO_TOPIC);
+    struct part *pt;
+    err found = part_get(ask->owner, a->topic_id, a->partition, &pt);
+    if (found != ERR_OK) {
+        ask_return(ask, found);
         return;
     }
     if (plog_is_fenced(pt->log)) {                 /* before the window, which knows nothing of a log that was given up */

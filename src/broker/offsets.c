@@ -258,8 +258,9 @@ static void offsets_part_run(struct offsets_ask *a, size_t i) {
     offsets_blank(p);
     *w = (struct offsets_wait){.ask = a, .p = p};
     list_init(&w->link);
-    struct part *pt = part_find(a->ask.owner, p->topic_id, p->partition);
-    p->err = pt == NULL ? ERR_NO_TOPIC : part_check(pt, p->current_epoch);
+    struct part *pt;
+    p->err = part_get(a->ask.owner, p->topic_id, p->partition, &pt);
+    p->err = p->err == ERR_OK ? part_check(pt, p->current_epoch) : p->err;
     if (p->err == ERR_OK && a->op == OFFSETS_EPOCHS) {
         plog_epoch_end(pt->log, p->asked_epoch, &p->leader_epoch, &p->offset);
     } else if (p->err == ERR_OK && a->op == OFFSETS_DELETE) {
@@ -284,11 +285,11 @@ static void offsets_part_run(struct offsets_ask *a, size_t i) {
 static void offsets_sizes(struct offsets_ask *a) {
     for (size_t i = 0; i < a->parts_n; i++) {
         struct offsets_part *p = &a->parts[i];
-        struct part *pt = part_find(a->ask.owner, p->topic_id, p->partition);
+        struct part *pt;
         struct plog_ends ends = {0};
         offsets_blank(p);
-        p->err = pt == NULL ? ERR_NO_TOPIC : ERR_OK;
-        if (pt != NULL) {
+        p->err = part_get(a->ask.owner, p->topic_id, p->partition, &pt);
+        if (p->err == ERR_OK) {
             plog_ends(pt->log, &ends);
             p->offset = ends.bytes;
         }

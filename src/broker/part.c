@@ -79,6 +79,17 @@ err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part
     return ERR_OK;
 }
 
+err part_get(struct shard *sh, uuid topic_id, int32_t index, struct part **ret_pt) {
+    struct part *pt = part_find(sh, topic_id, index);
+    if (pt != NULL) {
+        *ret_pt = pt;
+        return ERR_OK;
+    }
+    struct meta_topic *t = meta_topic_by_id(sh->meta, topic_id);
+    bool ours = t != NULL && index >= 0 && index < t->parts_n && shard_owner(sh, t, index) == sh;
+    return ours ? part_open(sh, t, index, ret_pt) : ERR_NO_TOPIC;
+}
+
 void part_remove(struct part *pt) {
     append_fail(pt, 0, ERR_NO_TOPIC);
     offsets_fail(pt, ERR_NO_TOPIC);

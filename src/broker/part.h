@@ -24,6 +24,8 @@ struct part {
 };
 
 struct part *part_find(struct shard *sh, uuid topic_id, int32_t index);
+/* For whoever wants something of it: one that could not be opened when its topic came, for want of memory, is opened now. NO_TOPIC, NOMEM. */
+err part_get(struct shard *sh, uuid topic_id, int32_t index, struct part **ret_pt);
 /* boot or turn: no I/O. */
 err part_open(struct shard *sh, struct meta_topic *t, int32_t index, struct part **ret_pt);
 /* The topic is gone: whoever waits gets NO_TOPIC, the log is deleted, the part freed. */

@@ -29,7 +29,7 @@ static void topics_open_parts(struct shard *sh, struct meta_topic *t, int32_t fi
         struct part *pt;
         err e = part_open(sh, t, i, &pt);
         if (e != ERR_OK) {
-            log_error("part.open", "topic='%s' partition=%d reason='%s' effect='answers unknown partition until restart'", t->name, i, err_text(e));
+            log_warn("part.open", "topic='%s' partition=%d reason='%s' effect='opened when somebody asks for it'", t->name, i, err_text(e));
         }
     }
 }
