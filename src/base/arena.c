@@ -107,6 +107,7 @@ static void *alloc_slow(struct arena *a, size_t n) {
     }
     struct arena_block *b = block_new(a->pool, block_bytes(a, n));
     if (!b) {
+        a->starved = true;
         return NULL;
     }
     a->total += b->bytes;

@@ -42,6 +42,7 @@ static _Atomic size_t process_budget;
 
 static _Thread_local struct mem_heap *here;
 static _Thread_local uint64_t calls, fail_in;
+static _Thread_local bool fail_tracked;        /* fail_in counts what is asked of tracked heaps only */
 static _Thread_local unsigned forbidden;
 
 static const char *const tag_names[MEM_TAG_COUNT] = {
@@ -147,7 +148,7 @@ static bool admit(struct mem_heap *h, size_t n, size_t more) {
     must(forbidden == 0);
 #endif
     calls++;
-    if (fail_in > 0 && --fail_in == 0) {
+    if (fail_in > 0 && (h || !fail_tracked) && --fail_in == 0) {
         return false;
     }
     return n <= MEM_SIZE_MAX - 64 && heap_affords(h, more);
@@ -266,4 +267,14 @@ void mem_permit(void) {
 
 void mem_fail_nth(uint64_t n) {
     fail_in = n;
+    fail_tracked = false;
+}
+
+void mem_fail_nth_tracked(uint64_t n) {
+    fail_in = n;
+    fail_tracked = true;
+}
+
+uint64_t mem_fail_left(void) {
+    return fail_in;
 }

@@ -20,9 +20,10 @@ static err append(struct str *out, uint16_t key, uint16_t version, const struct 
     be16_put(bytes + 4, key);
     be16_put(bytes + 6, version);
     chain_flatten(body, bytes + META_FRAME_LENGTH_BYTES + META_FRAME_HEAD_BYTES);
+    bool fits = n <= out->ceiling && out->n <= out->ceiling - n;
     str_add(out, span_of(bytes, n));
     mem_free(bytes);
-    return out->bad ? ERR_LIMIT : ERR_OK;
+    return !out->bad ? ERR_OK : fits ? ERR_NOMEM : ERR_LIMIT;
 }
 
 err meta_frame_put(struct str *out, uint16_t key, const struct msg *m, const void *body) {
@@ -32,7 +33,7 @@ err meta_frame_put(struct str *out, uint16_t key, const struct msg *m, const voi
     chain_init(&c, &a);
     struct wr w = wr_to(&c);
     m->put(body, &w, m->max);
-    err e = chain_ok(&c) ? append(out, key, (uint16_t)m->max, &c) : ERR_LIMIT;
+    err e = chain_ok(&c) ? append(out, key, (uint16_t)m->max, &c) : a.starved ? ERR_NOMEM : ERR_LIMIT;
     chain_done(&c);
     arena_done(&a);
     return e;

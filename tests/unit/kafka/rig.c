@@ -100,7 +100,10 @@ static void rig_on_boot(void *u, struct port **ports, uint32_t shards) {
     };
     r->boot = node_boot(&b, &r->node, r->why, sizeof r->why);
     if (r->boot == ERR_OK) {
-        r->boot = ports[0]->net->listen(ports[0]->net, "127.0.0.1", BELL_PORT, rig_on_bell, r, &r->bell);
+        for (int tries = 0; tries < 2; tries++) {          /* the bell is ours: it rings although one allocation or request fails */
+            r->boot = ports[0]->net->listen(ports[0]->net, "127.0.0.1", BELL_PORT, rig_on_bell, r, &r->bell);
+            tries += r->boot == ERR_OK;
+        }
         ck_assert_int_eq(r->boot, ERR_OK);
         return;
     }

@@ -17,6 +17,7 @@ struct arena {
     struct arena_block *blocks;
     uint8_t *at, *end;
     size_t total, ceiling;       /* bytes taken from the allocator; refuse above ceiling */
+    bool starved;                /* something was refused for want of memory, not at the ceiling */
 };
 
 void arena_init(struct arena *a, struct arena_pool *pool, size_t ceiling);

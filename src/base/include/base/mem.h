@@ -38,3 +38,5 @@ void mem_forbid(void);
 void mem_permit(void);
 /* Fail the n-th allocation from now on the calling thread (0 = off); torture tests. */
 void mem_fail_nth(uint64_t n);
+void mem_fail_nth_tracked(uint64_t n);           /* the same, of those asked of tracked heaps: a simulated broker's, not its test's */
+uint64_t mem_fail_left(void);                    /* how many are left until it fails; 0: it did, or none was to */
