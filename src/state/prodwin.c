@@ -416,8 +416,13 @@ static void entry_put(uint8_t *p, const struct prodwin_entry *e) {
 }
 
 /* How many batches before the newest go into the file: what is left of the five. */
+/* Those before the newest that a retry may be found among: of its epoch. */
 static uint8_t older_n(const struct prodwin_entry *e) {
-    return e->n <= 1 ? 0 : e->n - 1 < PRODWIN_DUPLICATES - 1 ? (uint8_t)(e->n - 1) : PRODWIN_DUPLICATES - 1;
+    uint8_t n = 0;
+    while (n < PRODWIN_DUPLICATES - 1 && n + 1 < e->n && e->batches[e->n - 2 - n].epoch == newest(e)->epoch) {
+        n++;
+    }
+    return n;
 }
 
 static void older_put(uint8_t *p, int64_t id, const struct prodwin_batch *b) {

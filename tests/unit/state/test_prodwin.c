@@ -406,6 +406,27 @@ START_TEST(snapshot_keeps_five) {
     prodwin_free(v);
 }
 END_TEST
+
+/* S6.8: a producer whose epoch was raised by a control batch, behind batches of the old one: its file loads. Found by fuzz_prodwin. */
+START_TEST(snapshot_of_a_raised_epoch) {
+    struct prodwin *w = NULL, *v = NULL;
+    struct batch_head c = head(5, 1, -1, 1);
+    struct str s;
+    c.attributes = BATCH_ATTR_CONTROL;
+    put(&w, head(5, 0, 0, 10), 100, 0);
+    put(&w, head(5, 0, 10, 10), 110, 0);
+    put(&w, c, 120, 0);
+    str_init(&s, 1 << 20);
+    ck_assert_int_eq(prodwin_snapshot(w, &s), ERR_OK);
+    ck_assert_int_eq(prodwin_load(&v, str_span(&s), 7), ERR_OK);
+    expect_err(v, head(5, 0, 10, 10), ERR_PRODUCER_FENCED);
+    expect_append(v, head(5, 1, 0, 1));
+    str_done(&s);
+    prodwin_free(v);
+    prodwin_free(w);
+}
+END_TEST
+
 START_TEST(snapshot_damage) {
     struct prodwin *w = NULL, *v = NULL;
     put(&w, head(1, 0, 0, 1), 0, 0);
@@ -647,6 +668,7 @@ int main(void) {
     tcase_add_test(t, snapshot_bytes);
     tcase_add_test(t, snapshot_round_trip);
     tcase_add_test(t, snapshot_keeps_five);
+    tcase_add_test(t, snapshot_of_a_raised_epoch);
     tcase_add_test(t, snapshot_damage);
     tcase_add_test(t, torture);
     tcase_add_loop_test(t, prodwin_model, 0, 8);
