@@ -162,6 +162,9 @@ err conf_file_each(span text, void (*on)(void *u, int line, span name, span valu
     if (text.n > LIMIT_SETTINGS_FILE_BYTES) {
         return ERR_LIMIT;
     }
+    if (text.n == 0) {
+        return ERR_OK;
+    }
     struct conf_file_reader r = {.p = text.p, .end = text.p + text.n, .line = 1, .out = mem_alloc(MEM_MISC, text.n)};
     if (r.out == NULL) {
         return ERR_NOMEM;

@@ -83,6 +83,7 @@ struct opening {
     char *why;
     size_t cap;
     uint64_t skip_to;              /* frames up to this sequence are in the snapshot */
+    uint64_t last;                 /* sequence of the log's last good frame */
     bool begun, ended;
 };
 
@@ -111,6 +112,7 @@ static err on_snapshot_frame(void *u, const struct frames_head *h, span payload)
 static err on_log_frame(void *u, const struct frames_head *h, span payload) {
     struct opening *op = u;
     struct metalog *ml = op->ml;
+    op->last = h->sequence;
     if (!op->begun) {
         op->begun = true;
         ml->generation = h->generation;
@@ -199,6 +201,9 @@ static err read_log(struct opening *op) {
     }
     if (!op->begun || good < proven) {             /* its first frame was synced before the file got its name */
         return say(op, ERR_DAMAGED, "%s: damaged or cut at byte %zu, below what was synced", LOG_PATH, good);
+    }
+    if (op->last < op->skip_to) {                  /* what is appended must follow both */
+        return say(op, ERR_DAMAGED, "%s: ends before its snapshot %s, which was written behind it", LOG_PATH, SNAP_PATH);
     }
     e = call_open(ml->disk, LOG_PATH, DISK_RDWR, &ml->log, NULL);
     if (e != ERR_OK) {
