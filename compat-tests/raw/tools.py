@@ -1,4 +1,5 @@
 """Foreign programs as the tests call them: toolchain checks that skip with a reason, kcat, Java, Go, C."""
+import base64
 import functools
 import os
 import shutil
@@ -63,3 +64,18 @@ def words():
         raise Skip("wamerican is not installed")
     with open(WORDS, "rb") as f:
         return f.read().splitlines()
+
+
+@functools.cache
+def _session():
+    need("java", "mvn")
+    return subprocess.Popen(broker.java("256m") + ["Tools"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def kafka_tool(main, *args):
+    """One of Kafka's own tools, all calls of a run in one JVM (java/src/Tools.java): (exit status, what it printed)."""
+    jvm = _session()
+    jvm.stdin.write(b" ".join(base64.b64encode(str(w).encode()) for w in (main, *args)) + b"\n")
+    jvm.stdin.flush()
+    status, said = jvm.stdout.readline().split(b" ")
+    return int(status), base64.b64decode(said).decode()
