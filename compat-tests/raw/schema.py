@@ -45,6 +45,7 @@ class Api:
 
 
 LEADER = Struct([F("leader_id", "i32", dflt=-1), F("leader_epoch", "i32", dflt=-1)])
+CURSOR = Struct([F("topic", "string"), F("partition", "i32")])
 ENDPOINTS = [Struct([F("node_id", "i32"), F("host", "string"), F("port", "i32"), F("rack", "string", null=0, dflt="null")])]
 
 APIS = {
@@ -166,6 +167,24 @@ APIS = {
         F("timeout_ms", "i32", dflt=60000), F("validate_only", "bool")],
         [F("throttle_ms", "i32"),
          F("results", [Struct([F("name", "string"), F("error", "i16"), F("error_message", "string", null=0, dflt="null")])])]),
+    "DescribeCluster": Api(60, 0, [
+        F("cluster_operations", "bool"), F("endpoint_type", "i8", 1, dflt=1), F("include_fenced", "bool", 2)],
+        [F("throttle_ms", "i32"), F("error", "i16"), F("error_message", "string", null=0, dflt="null"), F("endpoint_type", "i8", 1, dflt=1),
+         F("cluster_id", "string"), F("controller_id", "i32", dflt=-1),
+         F("brokers", [Struct([F("node_id", "i32"), F("host", "string"), F("port", "i32"), F("rack", "string", null=0, dflt="null"),
+                               F("fenced", "bool", 2)])]),
+         F("cluster_operations", "i32", dflt=-2147483648)]),
+    "DescribeTopicPartitions": Api(75, 0, [
+        F("topics", [Struct([F("name", "string")])]), F("limit", "i32", dflt=2000), F("cursor", CURSOR, null=0, dflt="null")],
+        [F("throttle_ms", "i32"),
+         F("topics", [Struct([
+             F("error", "i16"), F("name", "string", null=0), F("topic_id", "uuid"), F("internal", "bool"),
+             F("partitions", [Struct([
+                 F("error", "i16"), F("partition", "i32"), F("leader", "i32"), F("leader_epoch", "i32", dflt=-1),
+                 F("replicas", ["i32"]), F("isr", ["i32"]), F("eligible", ["i32"], null=0, dflt="null"),
+                 F("last_eligible", ["i32"], null=0, dflt="null"), F("offline", ["i32"])])]),
+             F("operations", "i32", dflt=-2147483648)])]),
+         F("next_cursor", CURSOR, null=0, dflt="null")]),
     "OffsetForLeaderEpoch": Api(23, 4, [
         F("replica_id", "i32", 3, dflt=-2),
         F("topics", [Struct([F("name", "string"), F("partitions", [Struct([
@@ -241,7 +260,7 @@ def put_value(kind, value, version, flexible):
 
 
 def effective_default(field, version):
-    return blank(field.kind, version) if isinstance(field.kind, Struct) else field.dflt
+    return blank(field.kind, version) if isinstance(field.kind, Struct) and field.null is None else field.dflt
 
 
 def blank(fields, version):
@@ -257,7 +276,9 @@ def put_struct(fields, values, version, flexible):
         if not f.lives(version):
             continue
         value = values.get(f.name, effective_default(f, version))
-        if f.tag is None:
+        if f.tag is None and isinstance(f.kind, Struct) and f.nullable(version):
+            out.append(b"\xff" if value is None else b"\1" + put_value(f.kind, value, version, flexible))
+        elif f.tag is None:
             out.append(put_value(f.kind, value, version, flexible))
         elif isinstance(f.kind, Struct) and {**blank(f.kind, version), **value} != blank(f.kind, version) \
                 or not isinstance(f.kind, Struct) and value != f.dflt:
@@ -324,7 +345,9 @@ def get_value(kind, r, version, flexible):
 def get_struct(fields, r, version, flexible):
     out = {}
     for f in fields:
-        if f.lives(version) and f.tag is None:
+        if f.lives(version) and f.tag is None and isinstance(f.kind, Struct) and f.nullable(version) and r.number(">b") < 0:
+            out[f.name] = None
+        elif f.lives(version) and f.tag is None:
             out[f.name] = get_value(f.kind, r, version, flexible)
             if out[f.name] is None and not f.nullable(version):
                 raise ValueError(f"{f.name} is null and must not be in v{version}")

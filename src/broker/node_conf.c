@@ -16,6 +16,7 @@ void node_conf_defaults(struct node_conf *c) {
         .protected_mode = true,
         .frame_bytes_max = LIMIT_FRAME_BYTES,
         .fetch_bytes_max = LIMIT_FETCH_BYTES,
+        .describe_parts_max = 2000,
         .fetch_sessions_max = LIMIT_FETCH_SESSIONS,
         .admit_bytes = LIMIT_ADMIT_BYTES,
         .conns_max = LIMIT_CONNS,
@@ -56,6 +57,7 @@ err node_conf_from(const struct conf *c, struct node_conf *ret, char *ret_why, s
     ret->protected_mode = conf_bool(c, "protected.mode");
     ret->frame_bytes_max = (size_t)conf_int(c, "socket.request.max.bytes");
     ret->fetch_bytes_max = (size_t)conf_int(c, "fetch.max.bytes");
+    ret->describe_parts_max = (int32_t)conf_int(c, "max.request.partition.size.limit");
     ret->fetch_sessions_max = (size_t)conf_int(c, "max.incremental.fetch.session.cache.slots");
     if (conf_int(c, "queued.max.request.bytes") > 0) {
         ret->admit_bytes = (size_t)conf_int(c, "queued.max.request.bytes");

@@ -12,9 +12,6 @@
 #include "seen.h"
 #include "wire/k_metadata.h"
 
-#define METADATA_OPS_UNASKED INT32_MIN
-#define METADATA_TOPIC_OPS 0xdf8       /* READ 3, WRITE 4, CREATE 5, DELETE 6, ALTER 7, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11 */
-#define METADATA_CLUSTER_OPS 0x3fa0    /* CREATE 5, ALTER 7, DESCRIBE 8, CLUSTER_ACTION 9, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11, IDEMPOTENT_WRITE 12, CREATE_TOKENS 13 */
 #define METADATA_PART_BYTES 112        /* charged per partition of the answer: struct and encoded bytes */
 #define METADATA_TOPIC_BYTES 384
 
@@ -73,7 +70,7 @@ static bool metadata_topic(struct rq *rq, const struct meta_topic *t, struct k_m
     to->name = arena_copy(&rq->arena, span_str(t->name));
     to->topic_id = t->id;
     to->is_internal = t->internal;
-    to->authorized_ops = w->q->with_topic_ops ? METADATA_TOPIC_OPS : METADATA_OPS_UNASKED;
+    to->authorized_ops = w->q->with_topic_ops ? API_TOPIC_OPS : API_OPS_UNASKED;
     return !span_is_null(to->name) && metadata_parts(rq, t, to);
 }
 
@@ -162,10 +159,10 @@ static bool metadata_head(struct rq *rq) {
     w->resp.brokers_n = 1;
     w->resp.cluster_id = span_str(cluster);
     w->resp.controller_id = self.node_id;
-    w->resp.cluster_authorized_ops = METADATA_OPS_UNASKED;
+    w->resp.cluster_authorized_ops = API_OPS_UNASKED;
     if (w->q->with_cluster_ops) {
         bool may = rq_allow(rq, ALLOW_DESCRIBE, ALLOW_CLUSTER, SPAN_LIT("kafka-cluster"));
-        w->resp.cluster_authorized_ops = may ? METADATA_CLUSTER_OPS : 0;       /* S3.14 */
+        w->resp.cluster_authorized_ops = may ? API_CLUSTER_OPS : 0;       /* S3.14 */
     }
     return true;
 }

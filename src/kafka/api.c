@@ -22,6 +22,8 @@ const struct api_row api_rows[] = {
     {K_LIST_CONFIG_RESOURCES, false, list_config_resources_run},
     {K_DESCRIBE_LOG_DIRS, false, describe_log_dirs_run},
     {K_CREATE_PARTITIONS, false, create_partitions_run},
+    {K_DESCRIBE_CLUSTER, false, describe_cluster_run},
+    {K_DESCRIBE_TOPIC_PARTITIONS, false, describe_topic_partitions_run},
 };
 const size_t api_rows_n = sizeof(api_rows) / sizeof(api_rows[0]);
 

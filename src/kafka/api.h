@@ -25,6 +25,11 @@ struct api_self {
 };
 struct api_self api_self(const struct rq *rq);
 
+/* What may be done to a topic, and to the cluster, as a set of operation codes (S3.14). */
+#define API_OPS_UNASKED INT32_MIN
+#define API_TOPIC_OPS 0xdf8            /* READ 3, WRITE 4, CREATE 5, DELETE 6, ALTER 7, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11 */
+#define API_CLUSTER_OPS 0x1fa0         /* CREATE 5, ALTER 7, DESCRIBE 8, CLUSTER_ACTION 9, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11, IDEMPOTENT_WRITE 12 */
+
 /* Topic by name or, where the id is not zero, by id. NULL and NO_TOPIC / NO_TOPIC_ID. */
 struct meta_topic *api_topic(const struct rq *rq, span name, uuid id, bool by_id, err *ret_e);
 
@@ -46,3 +51,5 @@ void alter_configs_run(struct rq *rq);
 void incremental_alter_configs_run(struct rq *rq);
 void list_config_resources_run(struct rq *rq);
 void create_partitions_run(struct rq *rq);
+void describe_cluster_run(struct rq *rq);
+void describe_topic_partitions_run(struct rq *rq);

@@ -43,6 +43,7 @@ public class Golden {
         {"DeleteRecords", 0, 2}, {"DescribeLogDirs", 1, 4},
         {"CreatePartitions", 0, 3}, {"OffsetForLeaderEpoch", 2, 4}, {"DescribeConfigs", 0, 4}, {"AlterConfigs", 0, 2}, {"IncrementalAlterConfigs", 0, 1},
         {"ListConfigResources", 0, 1},
+        {"DescribeCluster", 0, 2}, {"DescribeTopicPartitions", 0, 0},
     };
 
     enum Mode { DEFAULT, FILLED, NULLS, EMPTY, ONE_DEFAULT, LONG, RANDOM }

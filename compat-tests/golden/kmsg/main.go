@@ -37,6 +37,7 @@ var apis = []api{
 	{21, "DeleteRecords", 0, 2}, {35, "DescribeLogDirs", 1, 4},
 	{37, "CreatePartitions", 0, 3}, {23, "OffsetForLeaderEpoch", 2, 4}, {32, "DescribeConfigs", 0, 4}, {33, "AlterConfigs", 0, 2},
 	{44, "IncrementalAlterConfigs", 0, 1}, {74, "ListConfigResources", 0, 1},
+	{60, "DescribeCluster", 0, 2}, {75, "DescribeTopicPartitions", 0, 0},
 }
 
 type mode int

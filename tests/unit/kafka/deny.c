@@ -12,8 +12,10 @@
 #include "wire/k_api_versions.h"
 #include "wire/k_create_partitions.h"
 #include "wire/k_delete_records.h"
+#include "wire/k_describe_cluster.h"
 #include "wire/k_describe_log_dirs.h"
 #include "wire/k_describe_configs.h"
+#include "wire/k_describe_topic_partitions.h"
 #include "wire/k_find_coordinator.h"
 #include "wire/k_incremental_alter_configs.h"
 #include "wire/k_list_config_resources.h"
@@ -150,6 +152,31 @@ START_TEST(S3_7_metadata_leaves_topics_out_or_says_29) {
 }
 END_TEST
 
+START_TEST(S3_7_S3_14_descriptions_of_topics_are_refused_and_operations_are_none) {
+    struct say *s = begin();
+    for (int v = 0; v <= 2; v++) {
+        struct k_describe_cluster_req q = {.with_cluster_ops = true, .endpoint_type = 1};
+        const struct k_describe_cluster_resp *a = say_ask(s, K_DESCRIBE_CLUSTER, v, &q);
+        ck_assert_int_eq(a->error_code, 0);
+        ck_assert_int_eq(a->brokers_n, 1);
+        ck_assert_int_eq(a->cluster_authorized_ops, 0);
+    }
+    struct k_describe_topic_partitions_req all = {.response_partition_limit = 2000};
+    ck_assert_int_eq(((const struct k_describe_topic_partitions_resp *)say_ask(s, K_DESCRIBE_TOPIC_PARTITIONS, 0, &all))->topics_n, 0);
+    for (int i = 0; i < 2; i++) {
+        struct k_describe_topic_partitions_req_topic t = {.name = span_str(names[i])};
+        struct k_describe_topic_partitions_req q = {.topics = &t, .topics_n = 1, .response_partition_limit = 2000};
+        const struct k_describe_topic_partitions_resp *a = say_ask(s, K_DESCRIBE_TOPIC_PARTITIONS, 0, &q);
+        ck_assert_int_eq(a->topics_n, 1);
+        ck_assert_int_eq(a->topics[0].error_code, 29);
+        ck_assert_int_eq(a->topics[0].partitions_n, 0);
+        ck_assert(uuid_is_zero(a->topics[0].topic_id));
+        ck_assert(a->next_cursor == NULL);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(S14_9_topics_are_neither_created_nor_deleted) {
     struct say *s = begin();
     for (int i = 0; i < 2; i++) {
@@ -278,7 +305,8 @@ END_TEST
 START_TEST(everything_that_is_served_is_in_this_program) {
     static const int16_t known[] = {K_PRODUCE, K_FETCH, K_LIST_OFFSETS, K_METADATA, K_FIND_COORDINATOR, K_API_VERSIONS,
                                     K_CREATE_TOPICS, K_DELETE_TOPICS, K_INIT_PRODUCER_ID, K_CREATE_PARTITIONS, K_DELETE_RECORDS, K_DESCRIBE_LOG_DIRS, K_OFFSET_FOR_LEADER_EPOCH,
-                                    K_DESCRIBE_CONFIGS, K_ALTER_CONFIGS, K_INCREMENTAL_ALTER_CONFIGS, K_LIST_CONFIG_RESOURCES};
+                                    K_DESCRIBE_CONFIGS, K_ALTER_CONFIGS, K_INCREMENTAL_ALTER_CONFIGS, K_LIST_CONFIG_RESOURCES,
+                                    K_DESCRIBE_CLUSTER, K_DESCRIBE_TOPIC_PARTITIONS};
     struct say *s = begin();
     struct k_api_versions_req q = {.client_software_name = SPAN_LIT("deny"), .client_software_version = SPAN_LIT("1")};
     const struct k_api_versions_resp *a = say_ask(s, K_API_VERSIONS, 3, &q);       /* refused to nobody (S2.7) */
@@ -297,6 +325,7 @@ END_TEST
 
 int main(void) {
     return RUN("deny", S14_9_produce_is_refused_with_29, S14_9_fetch_is_refused_with_29, S14_9_offsets_are_refused_with_29,
-               S3_7_metadata_leaves_topics_out_or_says_29, S14_9_topics_are_neither_created_nor_deleted, S14_9_topics_do_not_grow, S14_9_settings_are_neither_told_nor_changed, S14_9_records_are_not_deleted_nor_directories_described,
+               S3_7_metadata_leaves_topics_out_or_says_29, S3_7_S3_14_descriptions_of_topics_are_refused_and_operations_are_none,
+               S14_9_topics_are_neither_created_nor_deleted, S14_9_topics_do_not_grow, S14_9_settings_are_neither_told_nor_changed, S14_9_records_are_not_deleted_nor_directories_described,
                S14_9_coordinators_and_producer_ids_are_refused_by_resource, everything_that_is_served_is_in_this_program);
 }

@@ -27,6 +27,7 @@ struct node_conf {
     bool auto_create_topics, delete_topics, protected_mode;
     size_t frame_bytes_max;            /* socket.request.max.bytes */
     size_t fetch_bytes_max;            /* fetch.max.bytes */
+    int32_t describe_parts_max;        /* max.request.partition.size.limit */
     size_t fetch_sessions_max;         /* max.incremental.fetch.session.cache.slots */
     size_t admit_bytes;                /* per shard */
     uint32_t conns_max;                /* max.connections, whole node */
