@@ -201,7 +201,7 @@ class Plan:
 
     def life(self, served):
         ends, name = self.log.ends(), self.topic
-        cut = [5, 0, ends[2]]
+        cut = [5, 0, ends[2] - 2]
 
         def may(column):
             return any(key in served for key in NEEDS[column])
@@ -216,6 +216,8 @@ class Plan:
             self.add("trim", "trim", low_is(cut), topic=name, offsets=cut)
             self.add("ends", "offsets", result_is(earliest=cut, latest=ends), topic=name, partitions=PARTITIONS)
             self.add("earliest", "consume", same_records(self, self.log, cut), topic=name, until=ends, **{"from": "earliest"})
+            self.add("trim", "trim", low_is([5, 0, ends[2]]), topic=name, offsets=[5, 0, ends[2]])
+            self.add("ends", "offsets", result_is(earliest=[5, 0, ends[2]], latest=ends), topic=name, partitions=PARTITIONS)
         if may("grow"):
             self.add("grow", "grow", topic=name, partitions=PARTITIONS + 2)
             if self.it.can("grow"):
