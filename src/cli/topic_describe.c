@@ -103,7 +103,12 @@ static int print_topic(const struct topic_ask *t, struct out *o, const struct k_
         part->leader_id < 0 ? out_cell(o, NULL) : out_number(o, part->leader_id);
         part->leader_epoch < 0 ? out_cell(o, NULL) : out_number(o, part->leader_epoch);
         for (int i = 0; i < 2; i++) {
-            code = topic_ask_first(code, put_offset(t, o, m->name, find(&ends[i], m->name, part->index, p), ends[i].reply.version));
+            const struct k_list_offsets_resp_topic_part *end = find(&ends[i], m->name, part->index, p);
+            code = topic_ask_first(code, put_offset(t, o, m->name, end, ends[i].reply.version));
+            if (end == NULL) {
+                (void)cli_fail(t->a, CLI_REFUSED, "%.*s-%d: the broker does not say where it %s", (int)m->name.n, (const char *)m->name.p, part->index,
+                               i == 0 ? "begins" : "ends");
+            }
         }
     }
     return code;
