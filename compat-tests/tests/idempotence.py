@@ -173,6 +173,12 @@ def five_after_stop(c):                              # Kafka's snapshot file kee
     assert p.send(16, 1) == (0, 16)
 
 
+@test("S10.1 InitProducerId with an empty transactional id: 42")
+def empty_transactional_id(c):
+    conn = c.conn()
+    assert [conn.call("InitProducerId", v, transactional_id="")["error"] for v in range(6)] == [42] * 6
+
+
 @test("S6.10 BR-026 InitProducerId: epoch 0, ids never repeat, also over clean restarts and kill -9")
 def distinct_ids(c):
     broker = c.own()

@@ -93,8 +93,8 @@ def operations(c):
     plain = conn.call("Metadata", 8, topics=[{"name": topic}])
     assert plain["topics"][0]["operations"] == plain["cluster_operations"] == -2147483648
     asked = conn.call("Metadata", 8, topics=[{"name": topic}], topic_operations=True, cluster_operations=True)
-    assert asked["topics"][0]["operations"] > 0 and asked["cluster_operations"] > 0, asked
-    assert asked["topics"][0]["operations"] & 1 << 4 and asked["topics"][0]["operations"] & 1 << 3      # write, read
+    bits = [sum(1 << n for n in named) for named in ((3, 4, 5, 6, 7, 8, 10, 11), (5, 7, 8, 9, 10, 11, 12))]       # what each kind can be allowed
+    assert [asked["topics"][0]["operations"], asked["cluster_operations"]] == bits, asked
 
 
 @test("S3.3 BR-043 BR-044 automatic creation: only when named and allowed; perigee answers with the finished topic at once")
@@ -202,6 +202,17 @@ def two_listeners(c):
                 got = metadata(conn, [])["brokers"][0]
                 assert (got["host"], got["port"]) == (host, told), (got, host)
         broker.stop()
+
+
+@test("S9.2 FindCoordinator for a kind of key that is not there: 42 in words, in every version")
+def coordinator_kinds(c):
+    conn = c.conn()
+    for version in range(1, 7):
+        ask = {"key": "k"} if version < 4 else {"keys": ["k"]}
+        for kind in (-1, 9, *(() if version >= 6 else (2,))):
+            answer = conn.call("FindCoordinator", version, key_type=kind, **ask)
+            got = answer if version < 4 else answer["coordinators"][0]
+            assert got["error"] == 42 and (got["error_message"] or not c.perigee), (version, kind, answer)
 
 
 @test("S9.2 BR-002 FindCoordinator names this node in every version; v4+ answers each key")

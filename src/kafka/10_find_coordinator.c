@@ -22,12 +22,20 @@ static int16_t find_coordinator_judge(const struct rq *rq, int8_t type, span key
     return errmap_code(ERR_BAD_REQUEST);
 }
 
+static span find_coordinator_words(int16_t code) {
+    if (code == 30 || code == 31 || code == 53) {
+        return SPAN_LIT("not allowed to look up this coordinator: an administrator can grant it by an ACL");
+    }
+    return SPAN_LIT("no such kind of key: 0 is a group, 1 a transactional id, 2 (from version 6 on) a share partition");
+}
+
 static void find_coordinator_one(const struct rq *rq, int8_t type, span key, struct k_find_coordinator_resp_coordinator *to) {
     struct api_self self = api_self(rq);
     k_find_coordinator_resp_coordinator_init(to);
     to->key = key;
     to->error_code = find_coordinator_judge(rq, type, key);
     if (to->error_code != 0) {
+        to->error_message = find_coordinator_words(to->error_code);
         to->node_id = -1;
         to->port = -1;
         to->host = SPAN_LIT("");
@@ -42,6 +50,7 @@ static void find_coordinator_old(const struct rq *rq, const struct k_find_coordi
     struct k_find_coordinator_resp_coordinator one;
     find_coordinator_one(rq, rq->version == 0 ? FIND_GROUP : q->key_type, q->key, &one);
     r->error_code = one.error_code;
+    r->error_message = one.error_message;
     r->node_id = one.node_id;
     r->host = one.host;
     r->port = one.port;

@@ -25,6 +25,9 @@ static void init_producer_id_have(struct pids_ask *a) {
 
 static int16_t init_producer_id_judge(const struct rq *rq) {
     const struct k_init_producer_id_req *q = rq->body;
+    if (!span_is_null(q->transactional_id) && q->transactional_id.n == 0) {
+        return errmap_code(ERR_BAD_REQUEST);         /* S10.1 */
+    }
     if (!span_is_null(q->transactional_id)) {
         return rq_allow(rq, ALLOW_WRITE, ALLOW_TXN_ID, q->transactional_id) ? errmap_code(ERR_BAD_VERSION) : 53;
     }
