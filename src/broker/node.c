@@ -292,6 +292,9 @@ err node_boot(const struct node_boot *b, struct node **ret_n, char *ret_why, siz
     ph->start.node = n;
     ask_init(&ph->start.ask, node_start_run, node_errand_done);
     ask_send(n->shards[0], n->shards[0], &ph->start.ask);
+    for (uint32_t i = 1; i < n->shards_n; i++) {
+        shard_again(n->shards[i]);                 /* a first turn, in which it learns of its timers: perhaps nobody ever asks it for anything */
+    }
     *ret_n = n;
     return ERR_OK;
 }
