@@ -44,17 +44,17 @@ static struct k_create_topics_resp_topic_config *create_topics_list(struct rq *r
     const struct confview v = {.meta = rq->sh->meta, .conf = rq->sh->node->conf.conf, .kind = META_TOPIC, .own = entries, .own_n = entries_n};
     struct k_create_topics_resp_topic_config *list = rq_array(rq, (size_t)w->configs_n, sizeof(*list)), *c = list;
     for (size_t i = 0; i < conf_keys_n && list != NULL; i++) {
-        struct confview_layer layers[CONFVIEW_LAYERS_MAX];
-        size_t n;
+        struct confview_told told;
         if ((conf_keys[i].flags & CONF_TOPIC) == 0) {
             continue;
         }
         k_create_topics_resp_topic_config_init(c);
-        if (confview_get(&v, &conf_keys[i], &rq->arena, layers, &n, &c->value) != ERR_OK) {
+        if (confview_get(&v, &conf_keys[i], &rq->arena, &told) != ERR_OK) {
             return NULL;
         }
         c->name = span_str(conf_keys[i].name);
-        c->config_source = (int8_t)layers[0].source;
+        c->value = told.value;
+        c->config_source = (int8_t)told.layers[0].source;
         c++;
     }
     return list;

@@ -76,25 +76,24 @@ static bool describe_configs_listed(const struct confview *v, const struct conf_
 
 static err describe_configs_one(struct rq *rq, const struct confview *v, const struct conf_key *k, struct k_describe_configs_resp_result *to) {
     struct describe_configs_work *w = rq->work;
-    struct confview_layer layers[CONFVIEW_LAYERS_MAX];
-    size_t n;
-    span value;
-    err e = confview_get(v, k, &rq->arena, layers, &n, &value);
-    if (e != ERR_OK || !describe_configs_listed(v, k, layers[0].source)) {
+    struct confview_told told;
+    err e = confview_get(v, k, &rq->arena, &told);
+    enum confview_source source = e == ERR_OK ? told.layers[0].source : CONFVIEW_DEFAULT;
+    if (e != ERR_OK || !describe_configs_listed(v, k, source)) {
         return e;
     }
     struct k_describe_configs_resp_result_config *c = &to->configs[to->configs_n++];
     k_describe_configs_resp_result_config_init(c);
     c->name = span_str(k->name);
-    c->value = value;
+    c->value = told.value;
     c->read_only = describe_configs_read_only(v, k);
-    c->is_default = layers[0].source == CONFVIEW_DEFAULT;
-    c->source = (int8_t)layers[0].source;
+    c->is_default = source == CONFVIEW_DEFAULT;
+    c->source = (int8_t)source;
     c->is_sensitive = (k->flags & CONF_SENSITIVE) != 0;
     c->type = describe_configs_type(k);
     c->documentation = w->q->with_docs ? span_str(k->doc) : SPAN_NULL;
-    bool nothing = layers[0].source == CONFVIEW_DEFAULT && span_is_null(layers[0].value);
-    return w->q->with_synonyms && !nothing ? describe_configs_synonyms(rq, layers, n, c) : ERR_OK;
+    bool nothing = source == CONFVIEW_DEFAULT && span_is_null(told.layers[0].value);
+    return w->q->with_synonyms && !nothing ? describe_configs_synonyms(rq, told.layers, told.n, c) : ERR_OK;
 }
 
 /* ---- one resource ---- */

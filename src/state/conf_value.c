@@ -158,6 +158,13 @@ static err check_double(const struct conf_key *k, span s, char *why, size_t cap)
     return ERR_BAD_SETTING;
 }
 
+int32_t conf_value_ppm(span text) {
+    char buf[64];
+    span s = conf_value_trim(text);
+    snprintf(buf, sizeof buf, "%.*s", (int)(s.n < sizeof buf ? s.n : sizeof buf - 1), (const char *)s.p);
+    return (int32_t)(strtod(buf, NULL) * 1e6 + 0.5);
+}
+
 bool conf_value_next(span *list, span *ret_item) {
     if (list->p == NULL) {
         return false;

@@ -119,8 +119,8 @@ static enum confview_source own_source(enum meta_kind kind) {
     return kind == META_TOPIC ? CONFVIEW_TOPIC : kind == META_GROUP ? CONFVIEW_GROUP : CONFVIEW_METRICS;
 }
 
-err confview_get(const struct confview *v, const struct conf_key *k, struct arena *a, struct confview_layer ret[CONFVIEW_LAYERS_MAX], size_t *ret_n, span *ret_value) {
-    struct collector co = {.v = v, .arena = a, .layers = ret};
+err confview_get(const struct confview *v, const struct conf_key *k, struct arena *a, struct confview_told *ret) {
+    struct collector co = {.v = v, .arena = a, .layers = ret->layers};
     must((k->flags & confview_where(v->kind)) != 0);
     if (v->kind == META_BROKER) {
         broker_layers(&co, k->name);
@@ -135,7 +135,7 @@ err confview_get(const struct confview *v, const struct conf_key *k, struct aren
     if (co.n == 0) {
         layer(&co, k, SPAN_NULL, CONFVIEW_DEFAULT);
     }
-    *ret_value = converted(&co, k, &ret[0]);
-    *ret_n = co.n;
+    ret->value = converted(&co, k, &ret->layers[0]);
+    ret->n = co.n;
     return co.bad ? ERR_NOMEM : ERR_OK;
 }

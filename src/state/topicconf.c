@@ -4,7 +4,6 @@
 #include "state/topicconf.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/must.h"
@@ -60,10 +59,7 @@ static void set_ts_type(struct topicconf *t, const struct conf_key *k, span valu
 
 static void set_dirty(struct topicconf *t, const struct conf_key *k, span value) {
     (void)k;
-    char text[32];
-    span v = conf_value_trim(value);
-    snprintf(text, sizeof text, "%.*s", (int)v.n, (const char *)v.p);
-    t->dirty_ppm = (int32_t)(strtod(text, NULL) * 1e6 + 0.5);
+    t->dirty_ppm = conf_value_ppm(value);
 }
 
 #define SET_NUMBER(field, type) \

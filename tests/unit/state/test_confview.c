@@ -51,19 +51,17 @@ static void live(const char *broker, const char *name, const char *value) {
 /* "value | name=value(source) ..." */
 static const char *told(struct confview v, const char *key) {
     static char buf[1000];
-    struct confview_layer layers[CONFVIEW_LAYERS_MAX];
+    struct confview_told t;
     const struct conf_key *k = conf_key_find(span_str(key), confview_where(v.kind));
-    size_t n, at;
-    span value;
     ck_assert_ptr_nonnull(k);
     v.meta = m;
     v.conf = conf;
-    ck_assert_int_eq(confview_get(&v, k, &arena, layers, &n, &value), ERR_OK);
-    at = (size_t)snprintf(buf, sizeof buf, "%.*s |", value.p == NULL ? 4 : (int)value.n, value.p == NULL ? "null" : (const char *)value.p);
-    for (size_t i = 0; i < n; i++) {
-        span s = layers[i].value;
-        at += (size_t)snprintf(buf + at, sizeof buf - at, " %s=%.*s(%d)", layers[i].name, s.p == NULL ? 4 : (int)s.n, s.p == NULL ? "null" : (const char *)s.p,
-                               layers[i].source);
+    ck_assert_int_eq(confview_get(&v, k, &arena, &t), ERR_OK);
+    size_t at = (size_t)snprintf(buf, sizeof buf, "%.*s |", t.value.p == NULL ? 4 : (int)t.value.n, t.value.p == NULL ? "null" : (const char *)t.value.p);
+    for (size_t i = 0; i < t.n; i++) {
+        span s = t.layers[i].value;
+        at += (size_t)snprintf(buf + at, sizeof buf - at, " %s=%.*s(%d)", t.layers[i].name, s.p == NULL ? 4 : (int)s.n, s.p == NULL ? "null" : (const char *)s.p,
+                               t.layers[i].source);
     }
     return buf;
 }
@@ -151,25 +149,21 @@ END_TEST
 /* Every key of every kind has at least one layer, and memory that fails is said. */
 START_TEST(every_key) {
     static const enum meta_kind kinds[] = {META_TOPIC, META_BROKER, META_METRICS, META_GROUP};
-    struct confview_layer layers[CONFVIEW_LAYERS_MAX];
+    struct confview_told t;
     for (size_t i = 0; i < conf_keys_n; i++) {
         for (size_t k = 0; k < 4; k++) {
             struct confview v = {.meta = m, .conf = conf, .kind = kinds[k]};
-            size_t n = 0;
-            span value;
             if ((conf_keys[i].flags & confview_where(v.kind)) != 0) {
-                ck_assert_int_eq(confview_get(&v, &conf_keys[i], &arena, layers, &n, &value), ERR_OK);
-                ck_assert_uint_gt(n, 0);
-                ck_assert_msg(v.kind != META_TOPIC || value.p != NULL, "%s has no value", conf_keys[i].name);
+                ck_assert_int_eq(confview_get(&v, &conf_keys[i], &arena, &t), ERR_OK);
+                ck_assert_uint_gt(t.n, 0);
+                ck_assert_msg(v.kind != META_TOPIC || t.value.p != NULL, "%s has no value", conf_keys[i].name);
             }
         }
     }
     struct arena none;
     arena_init(&none, NULL, 0);
     struct confview v = {.meta = m, .conf = conf, .kind = META_BROKER};
-    size_t n;
-    span value;
-    ck_assert_int_eq(confview_get(&v, conf_key_find(SPAN_LIT("num.partitions"), CONF_BROKER), &none, layers, &n, &value), ERR_NOMEM);
+    ck_assert_int_eq(confview_get(&v, conf_key_find(SPAN_LIT("num.partitions"), CONF_BROKER), &none, &t), ERR_NOMEM);
     arena_done(&none);
 }
 END_TEST

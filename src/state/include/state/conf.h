@@ -73,6 +73,8 @@ bool conf_value_next(span *list, span *ret_item);                      /* walks 
 err conf_value_int(const struct conf_key *k, span text, int64_t *ret, char *ret_why, size_t cap);
 err conf_value_bool(const struct conf_key *k, span text, bool *ret, char *ret_why, size_t cap);
 err conf_value_check(const struct conf_key *k, span text, char *ret_why, size_t cap);
+/* A CONF_DOUBLE that passed conf_value_check, in parts per million. */
+int32_t conf_value_ppm(span text);
 /* The value as Kafka prints it, units applied ("7d" -> "604800000", "yes" -> "true"), into buf; returns buf. */
 const char *conf_value_plain(const struct conf_key *k, span text, char *buf, size_t cap);
 

@@ -30,8 +30,13 @@ struct confview {
     bool told;                     /* sensitive values stand in the layers; without it they are null */
 };
 
-/* k belongs to v->kind. The layers, at least one; ret[0].source says where the value comes from. Texts lie in a, or live as long as meta and conf. *ret_value is the value in effect in
- * the unit of k. NOMEM. */
-err confview_get(const struct confview *v, const struct conf_key *k, struct arena *a, struct confview_layer ret[CONFVIEW_LAYERS_MAX], size_t *ret_n, span *ret_value);
+struct confview_told {
+    span value;                    /* in effect, in the unit of the key; null: not set, or a secret */
+    struct confview_layer layers[CONFVIEW_LAYERS_MAX];
+    size_t n;                      /* at least one: layers[0].source says where the value comes from */
+};
+
+/* k belongs to v->kind. Texts lie in a, or live as long as meta and conf. NOMEM. */
+err confview_get(const struct confview *v, const struct conf_key *k, struct arena *a, struct confview_told *ret);
 /* The flag of conf_key of this kind: CONF_TOPIC, ... */
 uint32_t confview_where(enum meta_kind kind);
