@@ -44,6 +44,16 @@ void inspect_torn(struct inspect *in, const char *path, int64_t at, int64_t byte
     fputs("}\n", in->out);
 }
 
+void inspect_left(struct inspect *in, const char *path) {
+    if (!in->json) {
+        fprintf(in->out, "deleted %s: below the log start, removed by the broker\n", path);
+        return;
+    }
+    fputs("{\"finding\":\"deleted\"", in->out);
+    inspect_bytes(in->out, "file", span_str(path), true);
+    fputs("}\n", in->out);
+}
+
 /* ---- durable marks ---- */
 
 static struct inspect_mark *mark_at(struct inspect *in, uuid id, int32_t partition) {

@@ -25,6 +25,8 @@ struct inspect {
 void inspect_bad(struct inspect *in, const char *path, int64_t at, const char *what);
 /* Bytes above the mark that are no batch: counted, printed; no damage. */
 void inspect_torn(struct inspect *in, const char *path, int64_t at, int64_t bytes);
+/* A file of what was deleted that is still there: told; no damage. */
+void inspect_left(struct inspect *in, const char *path);
 /* inspect_log.c: ,"name":"…" or tab name='…', escaped. */
 void inspect_bytes(FILE *out, const char *name, span s, bool json);
 /* inspect_log.c: dump or verify one partition's directory; m is NULL when no mark is known. NOMEM, IO. */

@@ -214,6 +214,41 @@ static int by_base(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* How many of the k sorted segments lie wholly below the log start, on their way out (trim.c). As recovery counts them. */
+static size_t left_behind(const struct walk *w, const off64 *bases, size_t k) {
+    const struct datadir_mark *m = w->mark;
+    size_t n = 0;
+    if (!m || m->heavy < m->start) {
+        return 0;
+    }
+    while (n < k && ((n + 1 < k && bases[n + 1] <= m->start) || (m->segment <= m->start && bases[n] < m->segment))) {
+        n++;
+    }
+    return n;
+}
+
+/* Where the log begins, when that is not its first segment's first record. */
+static void print_start(const struct walk *w) {
+    if (!w->in->opts || !w->mark || w->mark->start == 0) {
+        return;
+    }
+    if (w->in->json) {
+        fprintf(w->in->out, "{\"logStartOffset\":%" PRId64, w->mark->start);
+        inspect_bytes(w->in->out, "directory", span_str(w->dir), true);
+        fputs("}\n", w->in->out);
+    } else {
+        fprintf(w->in->out, "%s\tlogStartOffset=%" PRId64 "\n", w->dir, w->mark->start);
+    }
+}
+
+static void tell_left_behind(const struct walk *w, const off64 *bases, size_t n) {
+    char path[NAMES_PATH_CAP];
+    for (size_t i = 0; i < n && !w->in->opts; i++) {
+        names_path_join(w->dir, bases[i], ".log", path);
+        inspect_left(w->in, path);
+    }
+}
+
 static err walk_segments(struct walk *w, const struct disk_entry *entries, size_t n) {
     off64 *bases = mem_alloc(MEM_INDEX, (n + 1) * sizeof *bases);
     if (!bases) {
@@ -227,12 +262,15 @@ static err walk_segments(struct walk *w, const struct disk_entry *entries, size_
     qsort(bases, k, sizeof *bases, by_base);
     err e = ERR_OK;
     w->expect = -1;
-    for (size_t i = 0; i < k && e == ERR_OK; i++) {
+    size_t skip = left_behind(w, bases, k);
+    print_start(w);
+    tell_left_behind(w, bases, skip);
+    for (size_t i = skip; i < k && e == ERR_OK; i++) {
         w->base = bases[i];
         w->last = i + 1 == k;
         e = walk_segment(w);
     }
-    off64 first = k > 0 ? bases[0] : INT64_MAX;
+    off64 first = k > skip ? bases[skip] : INT64_MAX;
     mem_free(bases);
     if (e == ERR_OK && w->mark && w->mark->end > w->mark->start &&
         (first > w->mark->start || w->expect < w->mark->end)) {

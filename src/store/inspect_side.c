@@ -115,7 +115,9 @@ void inspect_sides(struct inspect *in, const char *dir, const struct disk_entry 
         char path[NAMES_PATH_CAP];
         off64 base;
         snprintf(path, sizeof path, "%s/%s", dir, entries[i].name);
-        if (names_is_segment(entries[i].name, ".snapshot", &base)) {
+        if (names_ends_with(entries[i].name, NAMES_DELETED)) {
+            inspect_left(in, path);
+        } else if (names_is_segment(entries[i].name, ".snapshot", &base)) {
             check_snapshot(in, path);
         } else if (strcmp(entries[i].name, "leader-epoch-checkpoint") == 0) {
             check_epochs(in, path);

@@ -162,7 +162,44 @@ START_TEST(nothing_there) {
 }
 END_TEST
 
+/* The log start: what lies below is no gap and no damage, and the dump says where the log begins. */
+START_TEST(s18_6_log_start) {
+    struct rig r;
+    made(&r, true);
+    struct rig_log *l = &r.logs[0];
+    struct disk *d = world_node_disk(r.n);
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)"x", .iov_len = 1};
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert_int_eq(rig_move(&r, l, 91), ERR_OK);
+    rig_run(&r, 1000);
+    rig_crash(&r, true);
+    ck_assert_int_eq(verify(&r, "."), ERR_OK);
+    ck_assert(says("sound: 2 partitions"));
+    static const char *const names[] = {"big-0/00000000000000000000.log", "big-0/00000000000000000007.log.deleted"};
+    for (size_t i = 0; i < 2; i++) {
+        struct disk_req put = {.op = DISK_PUT, .path = names[i], .flags = DISK_RDWR | DISK_CREATE, .iov = &iov, .iov_n = 1};
+        ck_assert_int_eq(disk_call(d, &put), ERR_OK);
+        ck_assert_int_eq(verify(&r, "."), ERR_OK);
+        ck_assert(text && strstr(text, "sound: 2 partitions"));
+        char line[100];
+        (void)snprintf(line, sizeof line, "deleted %s: below the log start", names[i]);
+        ck_assert(says(line));
+    }
+    struct inspect_opts o = {0};
+    dump(&r, "big-0", &o);
+    ck_assert(says("big-0\tlogStartOffset=91"));
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    rig_check_recovered(&r);
+    ck_assert_int_eq(rig_move(&r, l, rig_end(l)), ERR_OK);         /* all of it: an empty segment is left */
+    rig_run(&r, 1000);
+    ck_assert(rig_stop(&r));
+    ck_assert_int_eq(verify(&r, "."), ERR_OK);
+    ck_assert(says("sound: 2 partitions, 1 batches"));
+    rig_done(&r);
+}
+END_TEST
+
 int main(void) {
     return RIG_RUN("inspect", sound, damage_below_the_mark_is_named, a_torn_tail_is_no_damage, side_files_that_disagree,
-                   dump_shows_batches_and_records, nothing_there);
+                   dump_shows_batches_and_records, nothing_there, s18_6_log_start);
 }
