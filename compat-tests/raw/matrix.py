@@ -80,17 +80,18 @@ def record_of(line):
     return line["p"], line["t"], k, v, [(n, None if x is None else base64.b64decode(x)) for n, x in line["h"]]
 
 
-def large_value(rng, text):
+def large_value(rng, text, size):
     """Half noise, half not: it stays large under every codec."""
-    noise = rng.randbytes(LARGE // 2)
-    return (noise.hex().encode() if text else noise + noise[:1000] * (LARGE // 2000)).ljust(LARGE, b"=")[:LARGE]
+    noise = rng.randbytes(size // 2)
+    return (noise.hex().encode() if text else noise + noise[:1000] * (size // 2000)).ljust(size, b"=")[:size]
 
 
 HEADERS = ([], [], [("h", b"one")], [("same", b"1"), ("same", b"2"), ("other", b""), ("same", b"1")], [("n", None)], [("näme", b"w\xc3\xa4rt")])
 
 
 def a_set(rng, lacks, base, count, large):
-    """Records in sending order: (partition, timestamp, key, value, headers). Every oddity that the client can send is in each set."""
+    """Records in sending order: (partition, timestamp, key, value, headers). Every oddity that the client can send is in each set,
+    and at last one value of so many bytes (0: none)."""
     text, out = "binary" in lacks, []
     for i in range(count):
         key = [b"key-%d" % (i % 7), None, b"" if "empty-key" not in lacks else b"k", b"k" if text else bytes(rng.randrange(256) for _ in range(9))][i % 4]
@@ -105,7 +106,7 @@ def a_set(rng, lacks, base, count, large):
         headers = [(n, x if x is not None or "null-headers" not in lacks else b"not null") for n, x in headers]
         out.append((i % PARTITIONS, base + i * 10 + rng.choice((-35, 0, 0, 0, 35)), key, value, headers))
     if large:
-        out.append((1, base + count * 10, b"large", large_value(rng, text), []))
+        out.append((1, base + count * 10, b"large", large_value(rng, text, large), []))
     return out
 
 
@@ -169,7 +170,7 @@ class Plan:
         if not self.it.can(column):
             return
         small = 24 if acks == 0 else self.it.settings.get("records", 48)
-        records = a_set(self.rng, self.it.lacks, self.base + number * 400_000, small if not self.full else 30_000, large=number < len(CODECS))
+        records = a_set(self.rng, self.it.lacks, self.base + number * 400_000, small if not self.full else 30_000, self.it.settings.get("large", LARGE) if number < len(CODECS) else 0)
         offsets = self.log.add(records)
         self.add(column, "produce", same_offsets(offsets, acks), topic=self.topic, records=self.records_file(records), codec=codec,
                  acks=acks, idempotent=idempotent and "idempotent" not in self.it.lacks, linger_ms=linger_ms)

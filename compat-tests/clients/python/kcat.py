@@ -3,6 +3,7 @@ import json
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from contract import Lacks, Until, main, records_of
 
@@ -40,16 +41,20 @@ class Kcat:
         settings = ["-X", f"acks={step['acks']}", "-X", f"linger.ms={step['linger_ms']}", "-z", step["codec"],
                     "-X", f"enable.idempotence={'true' if step['idempotent'] else 'false'}"]
         records = records_of(step["records"])
-        for p in sorted({r[0] for r in records}):
-            run, kind = [], None
-            for _, _, k, v, h in [r for r in records if r[0] == p] + [(p, 0, None, None, None)]:
-                now = (None if h is None else tuple(h), None in (k, v), v if v and len(v) > LARGE else None)
-                if run and now != kind:
-                    self.write(step["topic"], p, settings, kind, run)
-                    run = []
-                kind = now
-                run.append((k, v))
+        with ThreadPoolExecutor(4) as pool:          # partitions beside each other
+            for done in [pool.submit(self.write_part, step["topic"], p, settings, [r for r in records if r[0] == p]) for p in {r[0] for r in records}]:
+                done.result()
         return {"offsets": [-1] * len(records) if step["acks"] == 0 else self.where(step["topic"], records)}
+
+    def write_part(self, topic, p, settings, records):
+        run, kind = [], None
+        for _, _, k, v, h in [*records, (p, 0, None, None, None)]:
+            now = (None if h is None else tuple(h), None in (k, v), v if v and len(v) > LARGE else None)
+            if run and now != kind:
+                self.write(topic, p, settings, kind, run)
+                run = []
+            kind = now
+            run.append((k, v))
 
     def where(self, topic, records):
         """kcat does not tell offsets; it ends when all is delivered, so the set is what lies before the end."""
