@@ -6,11 +6,11 @@
  * Failure modes of listening: LOCKED (port in use: bind says so, for SO_REUSEPORT is never set), DENIED, NOT_FOUND
  * (no such name or address here), LIMIT, NOMEM. An address family that this machine has not is skipped while
  * another address works.
- * Short of descriptors (T57): accepting pauses while fewer than a reserve are free, which is seen at the number of
- * the descriptor that accept returned, for the kernel gives the lowest free one; or when accept finds none, for
- * others may have eaten the reserve. Clients wait in the backlog, none is hung up on, and logs can still roll. A pause
- * ends when this shard closes a connection, else a timer looks every ACCEPT_RETRY_MS; both probe by duplicating a
- * listening socket.
+ * Short of descriptors (T57): nobody is accepted while fewer than a reserve are free, which is seen at the number that
+ * a duplicate of the listening socket gets, for the kernel gives the lowest free one. It is looked at before each accept,
+ * for one that was accepted to find out would eat the reserve, one at every pause. Then accepting pauses, as it does
+ * when accept finds no descriptor because others ate the reserve. Clients wait in the backlog, none is hung up on, and
+ * logs can still roll. A pause ends when this shard closes a connection, else a timer looks every ACCEPT_RETRY_MS.
  * Runs on: the shard that listens. */
 #include "net_listen.h"
 
@@ -132,14 +132,14 @@ static bool accept_one(struct listen_sock *s) {
     struct net_uv *n = s->listener->net;
     union net_sa peer = {0};
     socklen_t len = sizeof peer;
+    if (!has_room(n)) {
+        pause_all(n);
+        return false;
+    }
     int fd = accept4(s->fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-        bool last = fd >= fd_ceiling();
         hand_out(s->listener, fd, &peer);
-        if (last && !s->listener->is_closing) {
-            pause_all(n);
-        }
-        return !last;
+        return true;
     }
     switch (errno) {
     case EAGAIN:
