@@ -142,21 +142,26 @@ class Batch:
 
     def records(self):
         """(offset, timestamp, key, value)"""
+        return [r[:4] for r in self.whole_records()]
+
+    def whole_records(self):
+        """(offset, timestamp, key, value, [(header name, header value)])"""
         r = Reader(self.inner())
         out = []
         for _ in range(self.count):
             end = r.varint() + r.at
             r.take(1)
             ts, delta = r.varint(), r.varint()
-            key, value = (None if n < 0 else r.take(n) for n in self._lengths(r))
-            out.append((self.base_offset + delta, self.max_ts if self.attributes & 8 else self.base_ts + ts, key, value))
+            key, value = self._bytes(r), self._bytes(r)
+            headers = [(self._bytes(r).decode(), self._bytes(r)) for _ in range(r.varint())]
+            out.append((self.base_offset + delta, self.max_ts if self.attributes & 8 else self.base_ts + ts, key, value, headers))
             r.at = end
         return out
 
     @staticmethod
-    def _lengths(r):
-        yield r.varint()
-        yield r.varint()
+    def _bytes(r):
+        n = r.varint()
+        return None if n < 0 else r.take(n)
 
 
 def decompress(codec, data):

@@ -25,4 +25,4 @@ matrix.client("sarama at 2.1", program("sarama", "2.1.0"))
 matrix.client("sarama at 1.0", program("sarama", "1.0.0"), lacks={
     "zstd": NO_ZSTD, "reads Java's": NO_ZSTD, "reads librdkafka's": NO_ZSTD})
 matrix.client("kafka-go", program("kafka-go"), lacks={
-    "idempotent": "the Writer is never idempotent", "trim": "no call for DeleteRecords"})
+    "tells-nulls": "the Reader gives empty for null", "idempotent": "the Writer is never idempotent", "trim": "no call for DeleteRecords"})

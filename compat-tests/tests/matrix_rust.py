@@ -18,9 +18,10 @@ def program(name):
 
 
 NO_SETTINGS = "no calls for settings"
+NO_NULL = "a header without a value is malformed to it"
 
 matrix.client("rdkafka", program("rdkafka"))
 matrix.client("rskafka", program("rskafka"), lacks={
     "configs": NO_SETTINGS, "alter": NO_SETTINGS, "configs-at-create": NO_SETTINGS, "grow": "no call for CreatePartitions",
-    "acks 1": "always acks=all", "acks0": "always acks=all", "idempotent": "never idempotent",
+    "reads Java's": NO_NULL, "reads librdkafka's": NO_NULL, "acks 1": "always acks=all", "acks0": "always acks=all", "idempotent": "never idempotent",
     "headers": "headers are a map: a name comes once, and never without a value"})
