@@ -182,7 +182,7 @@ static err fetch_session_poll(struct fetch_work *w, const struct k_fetch_req *q)
     if (e != ERR_OK || s->parts.n == 0) {          /* too large, or nothing is left in it: it closes */
         mark(e != ERR_OK ? "fetch.session.too_large" : "fetch.session.empty");
         fsessions_close(s);
-        fsessions_end(s);
+        fsessions_end(s, s->used);
         return e == ERR_OK ? ERR_OK : ERR_NO_SESSION;
     }
     w->session = s;
@@ -213,7 +213,7 @@ bool fetch_session_start(struct fetch_work *w, const struct k_fetch_req *q) {
 static void fetch_session_end(struct fetch_work *w) {
     struct fsession *s = w->session;
     w->session = NULL;
-    fsessions_end(s);
+    fsessions_end(s, shard_now(w->rq->sh));
     conn_set_changed(fetch_session_set(w));
 }
 

@@ -210,20 +210,26 @@ err fsessions_open(struct fsessions *fs, const struct fsession_open *in, struct 
     return ERR_OK;
 }
 
-void fsessions_begin(struct fsession *s, ms now) {
-    must(!s->busy && !s->gone);
-    s->busy = true;
-    s->next_epoch = s->next_epoch == INT32_MAX ? 1 : s->next_epoch + 1;        /* S7.33 */
+static void fsession_use(struct fsession *s, ms now) {
     s->used = now;
     list_remove(&s->used_link);
     list_push_back(&s->all->used, &s->used_link);
 }
 
-void fsessions_end(struct fsession *s) {
+void fsessions_begin(struct fsession *s, ms now) {
+    must(!s->busy && !s->gone);
+    s->busy = true;
+    s->next_epoch = s->next_epoch == INT32_MAX ? 1 : s->next_epoch + 1;        /* S7.33 */
+    fsession_use(s, now);
+}
+
+void fsessions_end(struct fsession *s, ms now) {
     must(s->busy && list_empty(&s->out));
     s->busy = false;
     s->u = NULL;
     if (s->gone) {
         fsession_free(s);
+    } else {
+        fsession_use(s, now);                      /* it waited, perhaps for long: that was use, too */
     }
 }

@@ -170,6 +170,46 @@ static span produce_meanwhile(struct say *s) {
     return say_frame(s, K_PRODUCE, 9, say_produce_req(s, (struct say_to){"t", 2}, 0, say_batch(s, &(struct say_batch){.value_n = 200000})));
 }
 
+static void send_session(struct say *s) {
+    struct k_fetch_req *q = (struct k_fetch_req *)(uintptr_t)say_fetch_req(s, T0, 0, 0, 1);
+    q->session_epoch = 0;
+    say_send(s, K_FETCH, 12, q);
+}
+
+/* A poll of a session with two partitions known and two new ones, most of which have nothing yet. */
+static void send_session_poll(struct say *s) {
+    struct k_fetch_req *q = (struct k_fetch_req *)(uintptr_t)say_fetch_req(s, (struct say_to){"t", 1}, 0, 0, 1);
+    struct k_fetch_req_topic_part *parts = arena_zalloc(&s->arena, 4 * sizeof *parts);
+    for (int32_t i = 0; i < 4; i++) {
+        parts[i] = q->topics[0].partitions[0];
+        parts[i].partition = i;
+        parts[i].fetch_offset = i == 0 ? say_latest(s, T0) : say_latest(s, (struct say_to){"t", i});
+    }
+    q->topics[0].partitions = parts;
+    q->topics[0].partitions_n = 2;
+    q->session_epoch = 0;
+    const struct k_fetch_resp *f = say_ask(s, K_FETCH, 12, q);
+    ck_assert_int_gt(f->session_id, 0);
+    q->session_id = f->session_id;
+    q->session_epoch = 1;
+    q->max_wait_ms = 1000;
+    q->min_bytes = 2;
+    q->topics[0].partitions = parts + 1;
+    q->topics[0].partitions_n = 3;
+    say_send(s, K_FETCH, 12, q);
+}
+
+static void judge_session_poll(struct say *s) {
+    const struct k_fetch_resp *f = say_take(s);
+    ck_assert_msg(f->error_code == 0 || f->error_code == 70, "code %d", f->error_code);
+    for (int32_t i = 0; i < f->topics_n; i++) {
+        for (int32_t k = 0; k < f->topics[i].partitions_n; k++) {
+            int16_t e = f->topics[i].partitions[k].error_code;
+            ck_assert_msg(e == 0 || e == 56, "code %d", e);
+        }
+    }
+}
+
 static void send_metadata(struct say *s) {
     struct k_metadata_req q = {.topics_n = -1, .with_topic_ops = true};
     say_send(s, K_METADATA, 12, &q);
@@ -271,6 +311,11 @@ static const struct scene scenes[] = {
     {"fetch on a fresh shard", 2, false, true, send_fetch, judge_fetch, NULL},
     {"long poll on a fresh shard", 2, false, true, send_long_poll, judge_fetch, produce_meanwhile},
     {"produce on a fresh shard", 2, false, true, send_produce, judge_produce, NULL},
+    {"session opened", 2, false, false, send_session, judge_fetch, NULL},
+    {"session polled", 2, false, false, send_session_poll, judge_session_poll, NULL},
+    {"session polled, woken", 2, false, false, send_session_poll, judge_session_poll, produce_meanwhile},
+    {"session opened on a fresh shard", 2, false, true, send_session, judge_fetch, NULL},
+    {"session polled on a fresh shard", 2, false, true, send_session_poll, judge_session_poll, produce_meanwhile},
     {"metadata", 2, false, false, send_metadata, judge_metadata, NULL},
     {"auto-creation", 2, false, false, send_auto_create, judge_auto_create, NULL},
     {"create", 2, false, false, send_create, judge_create, NULL},

@@ -125,11 +125,11 @@ START_TEST(S7_33_epochs_count_from_1_and_wrap_to_1) {
         ck_assert_int_eq(fsessions_find(&fs, s->id, e + 1, false, &found), ERR_BAD_SESSION_EPOCH);
         ck_assert_int_eq(fsessions_find(&fs, s->id, e - 1, false, &found), ERR_BAD_SESSION_EPOCH);
         fsessions_begin(s, 0);
-        fsessions_end(s);
+        fsessions_end(s, 0);
     }
     s->next_epoch = INT32_MAX;
     fsessions_begin(s, 0);
-    fsessions_end(s);
+    fsessions_end(s, 0);
     ck_assert_int_eq(s->next_epoch, 1);
     end();
 }
@@ -144,7 +144,7 @@ START_TEST(S7_32_S7_36_unknown_ids_wrong_epochs_and_mixed_versions) {
     ck_assert_int_eq(fsessions_find(&fs, s->id, 2, true, &found), ERR_BAD_SESSION_EPOCH);      /* the epoch comes first */
     fsessions_begin(s, 0);
     ck_assert_int_eq(fsessions_find(&fs, s->id, 2, false, &found), ERR_BAD_SESSION_EPOCH);     /* a poll is under way */
-    fsessions_end(s);
+    fsessions_end(s, 0);
     ck_assert_int_eq(fsessions_find(&fs, s->id, 2, false, &found), ERR_OK);
     fsessions_close(s);
     ck_assert_int_eq(fsessions_find(&fs, s->id, 2, false, &found), ERR_NO_SESSION);
@@ -350,7 +350,7 @@ START_TEST(a_busy_session_closes_when_its_poll_ends) {
     ck_assert_int_eq(fsessions_find(&fs, id, 2, false, &found), ERR_NO_SESSION);
     ck_assert_uint_eq(s->parts.n, 2);
     judge(s, "ss");
-    fsessions_end(s);
+    fsessions_end(s, 0);
     ck_assert_uint_eq(fs.n, 0);
     ck_assert_uint_eq(fs.bytes, 0);
     end();
@@ -375,7 +375,7 @@ START_TEST(S7_38_the_session_that_nobody_polled_for_two_minutes_goes_first) {
     struct fsession *a = open_with(0, 9, false), *b = open_with(1, 1, false), *c = open_with(2, 9, false);
     int32_t ids[] = {a->id, b->id, c->id};
     fsessions_begin(a, 50000);
-    fsessions_end(a);
+    fsessions_end(a, 50000);
     struct fsession *d = open_of(2 + FSESSIONS_IDLE_MS, 0, false);     /* b is 1 ms over */
     ck_assert_ptr_nonnull(d);
     ck_assert_ptr_null(fsessions_by_id(&fs, ids[1]));
@@ -394,7 +394,7 @@ START_TEST(S7_38_an_old_session_gives_way_to_a_larger_one_the_smallest_first) {
     struct fsession *all[] = {a, b, c};
     for (int i = 0; i < 3; i++) {                  /* all in use */
         fsessions_begin(all[i], later);
-        fsessions_end(all[i]);
+        fsessions_end(all[i], later);
     }
     ck_assert_ptr_null(open_of(later, 1, false));
     ck_assert_ptr_null(open_of(later, 2, false));      /* as large as the smallest: no */
@@ -418,10 +418,10 @@ START_TEST(S7_38_followers_rank_above_consumers) {
     ck_assert_ptr_null(open_of(2, 900, true));         /* a young follower does not */
     ms later = FSESSIONS_IDLE_MS + 1;
     fsessions_begin(b, later);
-    fsessions_end(b);
+    fsessions_end(b, later);
     struct fsession *c = list_entry(fs.used.next, struct fsession, used_link);
     fsessions_begin(c, later);
-    fsessions_end(c);
+    fsessions_end(c, later);
     ck_assert_ptr_null(open_of(later + 1, 900, false));        /* no follower gives way to a consumer */
     ck_assert_ptr_nonnull(open_of(later + 1, 900, true));
     end();
@@ -434,7 +434,7 @@ START_TEST(S7_38_a_session_whose_poll_waits_is_never_evicted) {
     int32_t id = a->id;
     fsessions_begin(a, 0);
     ck_assert_ptr_null(open_of(10 * FSESSIONS_IDLE_MS, 900, true));
-    fsessions_end(a);
+    fsessions_end(a, 0);
     ck_assert_ptr_nonnull(open_of(10 * FSESSIONS_IDLE_MS, 1, false));
     ck_assert_ptr_null(fsessions_by_id(&fs, id));
     end();
@@ -572,7 +572,7 @@ static void model_poll(struct model *m, int room) {
     }
     fsession_settle(m->s);
     model_watch(m);
-    fsessions_end(m->s);
+    fsessions_end(m->s, 0);
     for (int32_t i = 0; i < PARTS; i++) {
         struct twin *t = &m->t[i];
         bool data = t->there && !t->failing && t->from < t->end;
@@ -653,7 +653,7 @@ START_TEST(a_poll_costs_what_moved_not_what_is_there) {
         fsessions_begin(s, i);
         ck_assert_uint_eq(fsession_take(s, true), 0);
         fsession_settle(s);
-        fsessions_end(s);
+        fsessions_end(s, 0);
     }
     put(s, "t", 500, 1);
     ck_assert_uint_eq(fsession_take(s, true), 1);

@@ -48,4 +48,4 @@ err fsessions_open(struct fsessions *fs, const struct fsession_open *in, struct 
 void fsessions_close(struct fsession *s);
 
 void fsessions_begin(struct fsession *s, ms now);       /* a poll: the epoch moves on (S7.33) */
-void fsessions_end(struct fsession *s);                 /* s may be gone afterwards */
+void fsessions_end(struct fsession *s, ms now);         /* s may be gone afterwards */
