@@ -76,20 +76,20 @@ static void plan_made(void *u, const void *resp, int v) {
 static void make_plan(struct admin *ad) {
     struct k_create_topics_req m;
     struct k_create_topics_req_topic topics[PLAN_TOPICS];
-    struct k_create_topics_req_topic_config configs[PLAN_TOPICS][5];
-    char bytes[PLAN_TOPICS][24], keep[PLAN_TOPICS][24], age[PLAN_TOPICS][24];
+    struct k_create_topics_req_topic_config configs[PLAN_TOPICS][7];
+    char bytes[PLAN_TOPICS][24], keep[PLAN_TOPICS][24], age[PLAN_TOPICS][24], largest[PLAN_TOPICS][24];
     const struct plan *p = &ad->s->plan;
     k_create_topics_req_init(&m);
     for (size_t i = 0; i < p->topics_n; i++) {
         const struct plan_topic *t = &p->topics[i];
         k_create_topics_req_topic_init(&topics[i]);
         topics[i].name = span_str(t->name);
-        topics[i].partitions = t->parts;
+        topics[i].partitions = t->parts_first;
         topics[i].replication_factor = 1;
         (void)snprintf(bytes[i], sizeof bytes[i], "%lld", (long long)t->segment_bytes);
         (void)snprintf(keep[i], sizeof keep[i], "%lld", (long long)t->retention_bytes);
         (void)snprintf(age[i], sizeof age[i], "%lld", (long long)t->retention_age);
-        for (size_t k = 0; k < 5; k++) {
+        for (size_t k = 0; k < 7; k++) {
             k_create_topics_req_topic_config_init(&configs[i][k]);
         }
         configs[i][0].name = SPAN_LIT("segment.bytes");
@@ -104,6 +104,15 @@ static void make_plan(struct admin *ad) {
         configs[i][4].value = span_str(age[i]);
         topics[i].configs = configs[i];
         topics[i].configs_n = 5;
+        if (t->message_max > 0) {
+            (void)snprintf(largest[i], sizeof largest[i], "%lld", (long long)t->message_max);
+            configs[i][topics[i].configs_n].name = SPAN_LIT("max.message.bytes");
+            configs[i][topics[i].configs_n++].value = span_str(largest[i]);
+        }
+        if (t->times_checked) {
+            configs[i][topics[i].configs_n].name = SPAN_LIT("message.timestamp.before.max.ms");
+            configs[i][topics[i].configs_n++].value = SPAN_LIT("1000");
+        }
     }
     m.topics = topics;
     m.topics_n = (int32_t)p->topics_n;
@@ -119,7 +128,7 @@ static void ids_seen(void *u, const void *resp, int v) {
     for (int32_t i = 0; m && i < m->topics_n; i++) {
         for (size_t t = 0; t < ad->s->plan.topics_n; t++) {
             if (m->topics[i].error_code == NONE && span_eq_str(m->topics[i].name, ad->s->plan.topics[t].name)) {
-                if (m->topics[i].partitions_n != ad->s->plan.topics[t].parts || uuid_is_zero(m->topics[i].topic_id)) {
+                if (m->topics[i].partitions_n != ad->s->plan.topics[t].parts_first || uuid_is_zero(m->topics[i].topic_id)) {
                     world_fail(ad->s->w, "metadata of '%s': %d partitions", ad->s->plan.topics[t].name, m->topics[i].partitions_n);
                 }
                 ad->s->hist.ids[t] = m->topics[i].topic_id;
@@ -152,9 +161,10 @@ static void trimmed(void *u, const void *resp, int v) {
         const struct k_delete_records_resp_topic_part *p = m->topics_n == 1 ? &m->topics[0].partitions[0] : NULL;
         int16_t code = p ? p->error_code : -1;
         bool weak = history_is_weak(&s->hist, ad->topic);          /* what was read may have been taken back */
+        bool young = code == UNKNOWN_TOPIC && ad->part >= (uint32_t)s->plan.topics[ad->topic].parts_first;   /* perhaps not yet added */
         if (code == NONE) {
             history_delete_acked(&s->hist, ad->topic, ad->part, p->low_watermark);
-        } else if (!(code == OUT_OF_RANGE && weak) && !((code == STORAGE || code == TIMED_OUT || code == UNKNOWN_TOPIC) && server_may_refuse(s->server))) {
+        } else if (!young && !(code == OUT_OF_RANGE && weak) && !((code == STORAGE || code == TIMED_OUT || code == UNKNOWN_TOPIC) && server_may_refuse(s->server))) {
             world_fail(s->w, "DeleteRecords of %s-%u: error %d", s->plan.topics[ad->topic].name, ad->part, code);
         }
     }

@@ -36,7 +36,11 @@ static void draw_topics(struct prng *r, struct plan *p) {
         t->append_time = one_in(r, 5);
         t->segment_bytes = one_in(r, 2) ? between(r, 4000, 60000) : 1 << 20;
         t->retention_bytes = t->retention_age = -1;
+        t->parts_first = one_in(r, 3) ? (int32_t)between(r, 1, t->parts) : t->parts;
+        t->message_max = one_in(r, 8) ? between(r, 100, 4000) : 0;
+        t->times_checked = one_in(r, 12);
     }
+    p->meddles = one_in(r, 2);
 }
 
 static void draw_producers(struct prng *r, struct plan *p) {
@@ -166,7 +170,7 @@ void plan_points(uint64_t seed, struct plan *ret) {
     for (size_t i = 0; i < sizeof ret->shards / sizeof ret->shards[0]; i++) {
         ret->shards[i] = shards;
     }
-    ret->topics[0] = (struct plan_topic){.name = "topic-0", .parts = 2, .segment_bytes = between(&r, 2500, 8000), .retention_bytes = -1, .retention_age = -1};
+    ret->topics[0] = (struct plan_topic){.name = "topic-0", .parts = 2, .parts_first = 2, .segment_bytes = between(&r, 2500, 8000), .retention_bytes = -1, .retention_age = -1};
     ret->producers[0] = (struct plan_producer){.idempotent = true, .acks = -1, .window = 3, .batches = 20, .records_max = 3, .bytes_max = 400};
     ret->producers[1] = (struct plan_producer){.acks = 1, .window = 1, .batches = 8, .records_max = 1, .bytes_max = 400};
     setting(ret, "store.sync.age.ms", between(&r, 1, 20));
@@ -188,8 +192,8 @@ void plan_crash(struct plan *p, uint64_t k) {
 void plan_print(const struct plan *p, void (*on_line)(void *u, const char *line), void *u) {
     char line[400];
     const struct world_faults *f = &p->faults;
-    (void)snprintf(line, sizeof line, "plan: shards=%u%s topics=%zu producers=%zu consumers=%zu safety=%lldms gap=%lldms", p->shards[0],
-                   p->shards_change ? "(changing)" : "", p->topics_n, p->producers_n, p->consumers_n, (long long)p->safety,
+    (void)snprintf(line, sizeof line, "plan: shards=%u%s meddles=%d topics=%zu producers=%zu consumers=%zu safety=%lldms gap=%lldms", p->shards[0],
+                   p->shards_change ? "(changing)" : "", p->meddles, p->topics_n, p->producers_n, p->consumers_n, (long long)p->safety,
                    (long long)p->nemesis_gap);
     on_line(u, line);
     (void)snprintf(line, sizeof line, "plan: power=%u kill=%u stop=%u crash_at=%u crash_in_boot=%u pause=%u jump=%u", p->power, p->kill,
@@ -201,8 +205,8 @@ void plan_print(const struct plan *p, void (*on_line)(void *u, const char *line)
     on_line(u, line);
     for (size_t i = 0; i < p->topics_n; i++) {
         const struct plan_topic *t = &p->topics[i];
-        (void)snprintf(line, sizeof line, "plan: %s parts=%d caching=%d append_time=%d segment.bytes=%lld retention.bytes=%lld retention.ms=%lld deletes=%d",
-                       t->name, t->parts, t->caching, t->append_time, (long long)t->segment_bytes, (long long)t->retention_bytes,
+        (void)snprintf(line, sizeof line, "plan: %s parts=%d of %d message_max=%lld times_checked=%d caching=%d append_time=%d segment.bytes=%lld retention.bytes=%lld retention.ms=%lld deletes=%d",
+                       t->name, t->parts_first, t->parts, (long long)t->message_max, t->times_checked, t->caching, t->append_time, (long long)t->segment_bytes, (long long)t->retention_bytes,
                        (long long)t->retention_age, t->deletes);
         on_line(u, line);
     }

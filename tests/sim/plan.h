@@ -13,6 +13,9 @@
 struct plan_topic {
     char name[32];
     int32_t parts;
+    int32_t parts_first;               /* how many it is made with; the others are added while it is in use */
+    int64_t message_max;               /* max.message.bytes; 0: the default, which no batch exceeds */
+    bool times_checked;                /* message.timestamp.before.max.ms is so short that producers' timestamps are refused */
     bool caching;                      /* write.caching: what was acknowledged may be lost by a power loss */
     bool append_time;                  /* LogAppendTime */
     int64_t segment_bytes;
@@ -53,6 +56,7 @@ struct plan {
     bool disk_errors;                  /* reads, writes or syncs may fail: fenced partitions, fatal ends and error lines are in order */
     bool lies;                         /* the disk loses or misplaces writes and says OK: acknowledged data may be lost, but never be wrong */
     bool shards_change;
+    bool meddles;                      /* settings of topics change during the safety phase */
     uint64_t crash_op, again_op;       /* 0: none. Operation of the safety phase, and of the start that follows, at which to crash */
     bool crash_power, again_power;
     bool zstd;                         /* somebody uses it: Produce 7 and Fetch 10 at least (S5.3, S7.12) */

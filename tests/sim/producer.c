@@ -59,6 +59,8 @@ struct producer {
     bool ticking, gave_up;
 };
 
+enum { TOO_LARGE = 10, BAD_TIMESTAMP = 32 };
+
 static void pump(struct producer *p);
 
 static void tick(void *u) {
@@ -168,7 +170,19 @@ static bool retriable(int16_t code) {
     return code == 3 || code == 6 || code == 7 || code == 19 || code == 20 || code == 56 || code == 100;
 }
 
+/* Refused for good by the topic's settings. Idempotent producers keep away from such topics: a batch that will never come would be a gap. */
+static bool is_refused(const struct producer *p, const struct batch *bt, int16_t code) {
+    const struct plan_topic *t = &p->s->plan.topics[bt->pt->topic];
+    return (code == TOO_LARGE && t->message_max > 0 && bt->n > (size_t)t->message_max) ||
+           (code == BAD_TIMESTAMP && t->times_checked && !t->append_time);
+}
+
 static void batch_failed(struct producer *p, struct batch *bt, int16_t code) {
+    if (is_refused(p, bt, code)) {
+        history_refused(&p->s->hist, bt->number);
+        batch_free(bt);
+        return;
+    }
     bool oldest = bt->pt->batches.next == &bt->link;
     if (code == 45 && p->plan->idempotent && !(oldest && !p->s->plan.lies)) {
         p->gave_up = p->s->plan.lies;
@@ -370,6 +384,9 @@ static void on_up(void *u) {
     pump(u);
 }
 
+/* For an idempotent producer: it may forget sequences, or refuse batches. */
+static bool is_unfit(const struct plan_topic *t) { return t->caching || t->message_max > 0 || t->times_checked; }
+
 struct producer *producer_new(struct sim *s, size_t index) {
     struct producer *p = mem_zalloc(MEM_TEST, sizeof *p);
     must(p);
@@ -380,7 +397,7 @@ struct producer *producer_new(struct sim *s, size_t index) {
     p->id = -1;
     p->left = p->plan->batches;
     for (uint32_t t = 0; t < s->plan.topics_n; t++) {
-        for (uint32_t i = 0; !(p->plan->idempotent && s->plan.topics[t].caching) && i < (uint32_t)s->plan.topics[t].parts; i++) {
+        for (uint32_t i = 0; !(p->plan->idempotent && is_unfit(&s->plan.topics[t])) && i < (uint32_t)s->plan.topics[t].parts; i++) {
             struct part *pt = &p->parts[p->parts_n++];
             pt->topic = t;
             pt->part = i;
@@ -388,7 +405,7 @@ struct producer *producer_new(struct sim *s, size_t index) {
         }
     }
     if (p->parts_n == 0) {
-        p->gave_up = true;             /* only topics that may forget sequences */
+        p->gave_up = true;             /* only topics that may forget sequences or refuse batches */
     }
     link_open(&p->link, s, on_up, NULL, p);
     if (p->plan->codec == CODEC_ZSTD) {

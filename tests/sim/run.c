@@ -29,7 +29,7 @@ static bool all_done(void *u) {
             return false;
         }
     }
-    return admin_is_done(s->admin) && server_is_ready(s->server);
+    return admin_is_done(s->admin) && meddler_is_done(s->meddler) && server_is_ready(s->server);
 }
 
 static bool all_read(void *u) {
@@ -64,6 +64,7 @@ static void safety(struct sim *s) {
     for (size_t i = 0; i < s->plan.consumers_n; i++) {
         s->consumers[i] = consumer_new(s, false);
     }
+    s->meddler = meddler_new(s);
     server_trouble(s->server);
     (void)world_run(s->w, NULL, NULL, s->plan.safety);
 }
@@ -77,8 +78,8 @@ static void heal(struct sim *s) {
                 world_note(s->w, "producer %zu is not done", i);
             }
         }
-        world_fail(s->w, "I15: no progress within %d ms after all trouble ended (ready=%d admin=%d)", SIM_LIVENESS_MS,
-                   server_is_ready(s->server), admin_is_done(s->admin));
+        world_fail(s->w, "I15: no progress within %d ms after all trouble ended (ready=%d admin=%d meddler=%d)", SIM_LIVENESS_MS,
+                   server_is_ready(s->server), admin_is_done(s->admin), meddler_is_done(s->meddler));
     }
 }
 
@@ -120,6 +121,8 @@ static void add_totals(struct run_totals *t, const struct sim *s) {
     t->starts += world_node_starts(s->n);
     t->events += world_events(s->w);
     t->cycles += admin_cycles(s->admin);
+    t->changes += meddler_changes(s->meddler);
+    t->refused += s->hist.refused;
     t->ms += (uint64_t)(world_now_us(s->w) / 1000);
 }
 
@@ -144,6 +147,7 @@ uint64_t run_plan(uint64_t seed, const struct plan *p, void (*on_line)(void *u, 
     uint64_t hash = world_trace_hash(s.w);
     free_clients(&s);
     admin_free(s.admin);
+    meddler_free(s.meddler);
     world_free(s.w);
     server_free(s.server);
     history_done(&s.hist);

@@ -4,7 +4,7 @@
 #include "plan.h"
 
 struct run_totals {
-    uint64_t runs, acked, read, losses, starts, events, cycles, ms;
+    uint64_t runs, acked, read, losses, starts, events, cycles, changes, refused, ms;
     uint64_t ops;                      /* disk operations of the broker between setup and the final reading */
 };
 

@@ -26,6 +26,7 @@ struct sim {
     struct history hist;
     struct server *server;
     struct admin *admin;
+    struct meddler *meddler;
     struct producer *producers[PLAN_PRODUCERS];
     struct consumer *consumers[PLAN_CONSUMERS];
     struct consumer *final;
@@ -49,6 +50,12 @@ void admin_free(struct admin *ad);
 bool admin_is_ready(const struct admin *ad);     /* the topics of the plan exist and their ids are known */
 bool admin_is_done(const struct admin *ad);      /* nothing is half made */
 uint64_t admin_cycles(const struct admin *ad);   /* topics made and deleted */
+
+/* meddler.c: adds partitions until the topics are as planned, and changes settings; from the safety phase on. */
+struct meddler *meddler_new(struct sim *s);
+void meddler_free(struct meddler *md);
+bool meddler_is_done(const struct meddler *md);  /* every topic has its partitions */
+uint64_t meddler_changes(const struct meddler *md);
 
 /* producer.c */
 struct producer *producer_new(struct sim *s, size_t index);

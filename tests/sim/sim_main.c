@@ -169,10 +169,11 @@ int main(int argc, char **argv) {
             failed++;
         }
     }
-    printf("sim: %llu seeds from %llu%s%s, %llu failed: runs=%llu acked=%llu read=%llu starts=%llu power_losses=%llu topics=%llu events=%llu "
+    printf("sim: %llu seeds from %llu%s%s, %llu failed: runs=%llu acked=%llu read=%llu starts=%llu power_losses=%llu topics=%llu changes=%llu refused=%llu events=%llu "
            "simulated_s=%llu real_s=%lld\n", (unsigned long long)n, (unsigned long long)o.first, o.points ? " at all crash points" : "",
            o.once ? "" : ", twice", (unsigned long long)failed, (unsigned long long)t->runs, (unsigned long long)t->acked,
            (unsigned long long)t->read, (unsigned long long)t->starts, (unsigned long long)t->losses, (unsigned long long)t->cycles,
+           (unsigned long long)t->changes, (unsigned long long)t->refused,
            (unsigned long long)t->events, (unsigned long long)(t->ms / 1000), (long long)(time(NULL) - begun));
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
