@@ -7,6 +7,8 @@
  * waits until `stable` has reached that offset, then writes on the write lane: each segment's new index entries,
  * "<offset>.snapshot", and leader-epoch-checkpoint.tmp when the epochs changed. One sync serves the batch; then the
  * checkpoint files are renamed and their directories synced; then lg->heavy moves and the durable mark carries it.
+ * The epochs of a small log are written in place: should a crash leave half of them, they are read from its batches, which costs nothing there, and a
+ * stop of thousands of logs saves a rename each and a sync.
  * Old snapshots go: the two newest stay, and those at a segment's base (as Kafka keeps them). A stop with many logs
  * leaves that to a later checkpoint.
  * Failure modes: no space or memory: the job is dropped and the log stays due. A failed sync: this log has no more
@@ -27,6 +29,7 @@
 #define JOB_FILES_MAX 8            /* kept open for the sync; a job with more closes them and needs a SYNCFS */
 #define SNAPSHOT_BYTES_MAX (8 << 20)
 #define AGING_MS 30000
+#define IN_PLACE_PART 4            /* a log of less than such a part of heavy_bytes is small */
 #define EPOCHS_FILE "leader-epoch-checkpoint"
 
 enum stage {
@@ -56,6 +59,7 @@ struct heavy {
     uint32_t files_n;
     bool files_left_out;           /* closed before the sync */
     bool has_epochs, failed, listed, wrote;
+    bool renames;                  /* the epochs are written beside the old ones first */
     int64_t since;                 /* lg->since_heavy at the capture */
     struct disk_entry *found;      /* while old snapshots are removed */
     size_t found_n, found_at;
@@ -198,6 +202,7 @@ static bool capture(struct plog *lg) {
     if (lg->epochs_changed && files) {
         epochs_print(&lg->epochs, &hj->epochs);
         hj->has_epochs = !hj->epochs.bad;
+        hj->renames = hj->has_epochs && sg->before + sg->size - lg->base_bytes >= st->conf.heavy_bytes / IN_PLACE_PART;
         lg->epochs_changed = !hj->has_epochs;
     }
     hj->at = (struct plog_heavy_at){.off = lg->next,
@@ -358,7 +363,7 @@ static bool write_epochs(struct heavy *hj) {
     if (!hj->has_epochs) {
         return false;
     }
-    names_in_dir(&hj->lg->id, EPOCHS_FILE ".tmp", hj->path);
+    names_in_dir(&hj->lg->id, hj->renames ? EPOCHS_FILE ".tmp" : EPOCHS_FILE, hj->path);
     write_file(hj, DISK_TRUNC, 0, hj->epochs.p, hj->epochs.n);
     return true;
 }
@@ -563,7 +568,7 @@ static void sync_batch(struct store *st, bool names_only) {
     bool fs = false;
     for (struct list *it = hs->jobs.next; it != &hs->jobs; it = it->next) {
         struct heavy *hj = list_entry(it, struct heavy, link);
-        if (hj->failed || !hj->wrote || (names_only && !hj->has_epochs)) {
+        if (hj->failed || !hj->wrote || (names_only && !hj->renames)) {
             continue;
         }
         fs = dirs == SYNC_FILES_MAX || files + hj->files_n > SYNC_FILES_MAX || (hj->files_left_out && !names_only);
@@ -601,7 +606,7 @@ static void rename_all(struct store *st) {
     hs->phase = HEAVY_RENAMING;
     list_each(it, &hs->jobs) {
         struct heavy *hj = list_entry(it, struct heavy, link);
-        if (hj->failed || !hj->has_epochs || hj->lg->dead) {
+        if (hj->failed || !hj->renames || hj->lg->dead) {
             continue;
         }
         hs->running++;
@@ -613,10 +618,10 @@ static void rename_all(struct store *st) {
     batch_step(st);
 }
 
-static bool any(const struct store *st, bool with_epochs) {
+static bool any(const struct store *st, bool with_renames) {
     list_each(it, &st->heavy.jobs) {
         const struct heavy *hj = list_entry(it, struct heavy, link);
-        if (!hj->failed && hj->wrote && (!with_epochs || hj->has_epochs)) {
+        if (!hj->failed && hj->wrote && (!with_renames || hj->renames)) {
             return true;
         }
     }

@@ -547,6 +547,17 @@ START_TEST(space_is_freed_under_a_reader) {
 }
 END_TEST
 
+struct opening {
+    struct rig *r;
+    struct rig_log *l;
+};
+
+static void open_now(void *u) {
+    struct opening *o = u;
+    struct plog_id id = {.topic = o->l->topic, .topic_id = o->l->topic_id, .partition = 0};
+    ck_assert_int_eq(plog_open(o->r->st, &id, &o->r->log_conf, o->l, &o->l->lg), ERR_OK);
+}
+
 /* A directory that stands in the way of a new log is kept under another name (D2: never deleted because metadata is missing). */
 START_TEST(foreign_directory_is_moved_aside) {
     for (int with_metadata = 0; with_metadata < 2; with_metadata++) {
@@ -564,7 +575,7 @@ START_TEST(foreign_directory_is_moved_aside) {
         ck_assert_int_eq(rig_start(&r), ERR_OK);
         struct rig_log *late = rig_log(&r, "late", 0);     /* made while the broker runs */
         struct plog_id id = {.topic = late->topic, .topic_id = late->topic_id, .partition = 0};
-        ck_assert_int_eq(plog_open(r.st, &id, &r.log_conf, late, &late->lg), ERR_OK);
+        ck_assert(world_node_call(r.n, 0, open_now, &(struct opening){&r, late}));
         fill(&r, late, 2);
         rig_check(&r, late, 0, 4);
         ck_assert_uint_eq(mark_count("write.aside"), 1 + (uint64_t)with_metadata);
