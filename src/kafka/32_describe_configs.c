@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "resource.h"
 #include "seen.h"
@@ -179,11 +180,12 @@ static err describe_configs_resource(struct rq *rq, const struct k_describe_conf
     return describe_configs_list(rq, &v, from, to);
 }
 
-static err describe_configs_judge(struct rq *rq, const struct k_describe_configs_req_resource *from, char **ret_why) {
+static err describe_configs_judge(struct rq *rq, const struct k_describe_configs_req_resource *from, const char **ret_why) {
     struct resource res = {.type = from->type, .name = from->name};
     err e = resource_allow(rq, &res, ALLOW_DESCRIBE_CONFIGS) ? resource_check(rq, &res, ret_why) : ERR_DENIED;
     if (e == ERR_OK && from->type == META_TOPIC && meta_topic_by_name(rq->sh->meta, from->name) == NULL) {
-        *ret_why = arena_printf(&rq->arena, "the topic does not exist");
+        char shown[LIMIT_TOPIC_NAME + 1];
+        *ret_why = arena_printf(&rq->arena, "topic '%s' does not exist", span_printable(from->name, shown, sizeof(shown)));
         e = ERR_NO_TOPIC;
     }
     return e;
@@ -192,7 +194,7 @@ static err describe_configs_judge(struct rq *rq, const struct k_describe_configs
 static bool describe_configs_entry(struct rq *rq, const struct k_describe_configs_req_resource *from) {
     struct describe_configs_work *w = rq->work;
     struct k_describe_configs_resp_result *to = &w->resp.results[w->resp.results_n++];
-    char *why = NULL;
+    const char *why = NULL;
     k_describe_configs_resp_result_init(to);
     to->type = from->type;
     to->name = from->name;

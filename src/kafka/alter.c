@@ -57,7 +57,7 @@ static void alter_logger(struct alter_wish *w) {
     for (size_t i = 0; i < w->changes_n; i++) {
         const struct meta_conf_change *ch = &w->changes[i];
         if (!span_eq_str(ch->name, RESOURCE_LOGGER)) {
-            alter_verdict(w, ERR_BAD_REQUEST, "there is one logger here: root");
+            alter_verdict(w, ERR_BAD_SETTING, "there is one logger here: root");
             return;
         }
         if (ch->op != META_CONF_SET) {
@@ -105,7 +105,7 @@ static const char *alter_bad_keys(struct alter_wish *w, bool *ret_ok) {
 
 static bool alter_judge(struct alter_wish *w, size_t wishes_n) {
     struct rq *rq = w->alter->rq;
-    char *why = NULL;
+    const char *why = NULL;
     if (!resource_allow(rq, &w->res, ALLOW_ALTER_CONFIGS)) {
         alter_verdict(w, ERR_DENIED, NULL);
         return true;
@@ -119,6 +119,13 @@ static bool alter_judge(struct alter_wish *w, size_t wishes_n) {
         return true;
     }
     err e = resource_check(rq, &w->res, &why);
+    if (w->res.type == META_TOPIC && w->res.name.n == 0) {
+        e = ERR_BAD_REQUEST;
+        why = "there are no settings for all topics: the broker's are their defaults";
+    } else if (w->alter->replace && w->res.type == RESOURCE_BROKER_LOGGER) {
+        e = ERR_BAD_REQUEST;
+        why = "levels of loggers are changed one by one (IncrementalAlterConfigs)";
+    }
     if (e != ERR_OK) {
         alter_verdict(w, e, why);
         return true;

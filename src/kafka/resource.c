@@ -23,12 +23,12 @@ static bool resource_is_us(const struct rq *rq, span name) {
     return name.n > 0 && id == rq->sh->node->conf.node_id;
 }
 
-static err resource_refuse(char **ret_why, char *why) {
+static err resource_refuse(const char **ret_why, const char *why) {
     *ret_why = why;
     return ERR_BAD_REQUEST;
 }
 
-err resource_check(struct rq *rq, const struct resource *res, char **ret_why) {
+err resource_check(struct rq *rq, const struct resource *res, const char **ret_why) {
     char shown[64];
     span_printable(res->name, shown, sizeof(shown));
     *ret_why = NULL;

@@ -15,6 +15,6 @@ struct resource {
 
 bool resource_allow(const struct rq *rq, const struct resource *res, enum allow_op op);
 /* S16.4, but for the topic's existence: BAD_REQUEST, BAD_TOPIC. *ret_why is one line in the request's arena, or NULL. */
-err resource_check(struct rq *rq, const struct resource *res, char **ret_why);
+err resource_check(struct rq *rq, const struct resource *res, const char **ret_why);
 /* e on the wire: what is not allowed is told by the type (S14.9). */
 int16_t resource_code(int8_t type, err e);

@@ -89,6 +89,7 @@ static err unknown_key(struct draft *d, span name) {
     char shown[128];
     const char *near = conf_key_nearest(name, d->where);
     span_printable(name, shown, sizeof shown);
+    err e = d->where == CONF_METRICS ? ERR_BAD_REQUEST : ERR_BAD_SETTING;
     const struct conf_key *topic = d->where == CONF_BROKER ? conf_key_find(name, CONF_TOPIC) : NULL;
     if (topic != NULL && topic->broker_name != NULL) {
         return refuse(d, ERR_BAD_SETTING, "%s is a setting of topics; its default for all topics is %s", shown, topic->broker_name);
@@ -96,8 +97,8 @@ static err unknown_key(struct draft *d, span name) {
     if (d->where == CONF_BROKER && conf_key_is_foreign(name)) {
         return refuse(d, ERR_BAD_SETTING, "'%s' belongs to a part of Kafka that is not here: it would have no effect", shown);
     }
-    return near == NULL ? refuse(d, ERR_BAD_SETTING, "unknown %s setting '%s'", where_name(d->where), shown)
-                        : refuse(d, ERR_BAD_SETTING, "unknown %s setting '%s': did you mean %s?", where_name(d->where), shown, near);
+    return near == NULL ? refuse(d, e, "unknown %s setting '%s'", where_name(d->where), shown)
+                        : refuse(d, e, "unknown %s setting '%s': did you mean %s?", where_name(d->where), shown, near);
 }
 
 /* What a broker lets be changed while it runs, and for whom. */
@@ -199,8 +200,8 @@ static err change_list(struct draft *d, const struct conf_key *k, const struct m
 
 static err change_one(struct draft *d, const struct meta_conf_change *ch) {
     const struct conf_key *k = conf_key_find(ch->name, d->where);
-    if (k == NULL && ch->op == META_CONF_DELETE && draft_find(d, ch->name) != NULL) {
-        draft_drop(d, ch->name);                   /* a newer version's: it may go */
+    if (ch->op == META_CONF_DELETE) {              /* whatever it is: what is not there is gone already, and a newer version's may go */
+        draft_drop(d, ch->name);
         return ERR_OK;
     }
     if (k == NULL) {
@@ -209,10 +210,6 @@ static err change_one(struct draft *d, const struct meta_conf_change *ch) {
     err e = check_live(d, k);
     if (e != ERR_OK) {
         return e;
-    }
-    if (ch->op == META_CONF_DELETE) {
-        draft_drop(d, ch->name);
-        return ERR_OK;
     }
     if (span_is_null(ch->value)) {
         return refuse(d, ERR_BAD_REQUEST, "%s: null is no value; DELETE puts a setting back to its default", k->name);
@@ -232,7 +229,7 @@ static err check_values(struct draft *d) {
     for (size_t i = 0; i < d->in->changes_n; i++) {
         const struct topicconf_entry *e = draft_find(d, d->in->changes[i].name);
         const struct conf_key *k = e == NULL ? NULL : conf_key_find(e->name, d->where);
-        err er = k == NULL ? ERR_OK : d->where == CONF_TOPIC ? topicconf_check(e, 1, d->why, d->cap) : conf_value_check(k, e->value, d->why, d->cap);
+        err er = k == NULL ? ERR_OK : meta_conf_check(d->in, k, e->value, (struct meta_conf_why){d->why, d->cap});
         if (er != ERR_OK) {
             return er;
         }
@@ -250,7 +247,8 @@ static err draft_begin(struct draft *d) {
     if (d->in->kind == META_TOPIC) {
         d->topic = meta_topic_by_name(d->m, d->in->name);
         if (d->topic == NULL) {
-            return refuse(d, ERR_NO_TOPIC, "the topic does not exist");
+            char shown[LIMIT_TOPIC_NAME + 1];
+            return refuse(d, ERR_NO_TOPIC, "topic '%s' does not exist", span_printable(d->in->name, shown, sizeof shown));
         }
         now = d->topic->entries;
         n = d->topic->entries_n;

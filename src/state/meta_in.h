@@ -19,5 +19,11 @@ err meta_grow_apply(struct meta *m, const void *body);
 /* meta_conf.c: the settings' records (r_meta_topic_settings, r_meta_resource_settings), as meta_apply does them. */
 err meta_conf_apply_topic(struct meta *m, const void *body);
 err meta_conf_apply_resource(struct meta *m, const void *body);
+/* meta_conf_check.c: may the setting k have this value? BAD_SETTING, BAD_REQUEST with one line. */
+struct meta_conf_why {
+    char *text;
+    size_t cap;
+};
+err meta_conf_check(const struct meta_conf *in, const struct conf_key *k, span value, struct meta_conf_why why);
 /* The broker's settings or its id changed: every topic's effective settings anew. */
 void meta_conf_refresh(struct meta *m);

@@ -184,6 +184,25 @@ static err unknown(span name, char *why, size_t cap) {
     return ERR_BAD_SETTING;
 }
 
+/* "*", or partition:broker pairs. */
+static err check_throttled(const struct conf_key *k, span list, char *why, size_t cap) {
+    span item;
+    list = conf_value_trim(list);
+    while (list.n > 0 && !span_eq_str(list, "*") && conf_value_next(&list, &item)) {
+        size_t colons = 0, others = 0;
+        for (size_t i = 0; i < item.n; i++) {
+            colons += item.p[i] == ':';
+            others += item.p[i] != ':' && (item.p[i] < '0' || item.p[i] > '9');
+        }
+        if (colons != 1 || others > 0 || item.p[0] == ':' || item.p[item.n - 1] == ':') {
+            char shown[64];
+            snprintf(why, cap, "%s: '%s' is not partition:broker; the value is a list of such pairs, or *", k->name, span_printable(item, shown, sizeof shown));
+            return ERR_BAD_SETTING;
+        }
+    }
+    return ERR_OK;
+}
+
 static err check_entry(const struct topicconf_entry *e, char *why, size_t cap) {
     const struct conf_key *k = conf_key_find(e->name, CONF_TOPIC);
     if (k == NULL) {
@@ -197,7 +216,8 @@ static err check_entry(const struct topicconf_entry *e, char *why, size_t cap) {
         snprintf(why, cap, "remote.storage.enable: there is no tiered storage here");
         return ERR_BAD_SETTING;
     }
-    return conf_value_check(k, e->value, why, cap);
+    err er = conf_value_check(k, e->value, why, cap);
+    return er == ERR_OK && strstr(k->name, ".throttled.replicas") != NULL ? check_throttled(k, e->value, why, cap) : er;
 }
 
 static int64_t number_of(const struct topicconf_entry *e, size_t n, const char *name, int64_t otherwise) {

@@ -180,7 +180,7 @@ START_TEST(S16_8_verdicts_are_per_resource) {
         bool bad;
         int16_t code;
     } rows[] = {{TOPIC, "a", false, 0}, {TOPIC, "b", true, 40}, {TOPIC, "nope", false, 3}, {TOPIC, "a/b", false, 17}, {BROKER, "9", false, 42},
-                {GROUP, "", false, 42}, {METRICS, "m", false, 40}, {3, "x", false, 42},    {BROKER, "", false, 40}};
+                {GROUP, "", false, 42}, {METRICS, "m", false, 42}, {3, "x", false, 42},    {BROKER, "", false, 40}};
     enum { N = sizeof rows / sizeof *rows };
     for (int v = 0; v <= 1; v++) {
         struct k_incremental_alter_configs_req_resource t[N];

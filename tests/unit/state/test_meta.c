@@ -312,6 +312,7 @@ END_TEST
 START_TEST(setting_too_long_to_store) {
     static char value[40000];
     memset(value, '1', sizeof value);
+    value[1] = ':';
     struct topicconf_entry e = {SPAN_LIT("leader.replication.throttled.replicas"), span_of(value, sizeof value)};
     struct meta_create in = wish("x");
     in.entries = &e;

@@ -157,7 +157,8 @@ START_TEST(topic_refusals) {
     refused(META_TOPIC, "t", TEXTS("+flush.ms=1", "+retention.sm=1"), ERR_BAD_SETTING, "unknown topic setting 'retention.sm': did you mean retention.ms?");
     refused(META_TOPIC, "t", TEXTS("+flush.ms=1", "+retention.ms=soon"), ERR_BAD_SETTING, "retention.ms: 'soon'");
     refused(META_TOPIC, "t", TEXTS("+retention.ms"), ERR_BAD_REQUEST, "null");
-    refused(META_TOPIC, "t", TEXTS("-num.partitions"), ERR_BAD_SETTING, "unknown topic setting");
+    refused(META_TOPIC, "t", TEXTS("+leader.replication.throttled.replicas=0:1,x"), ERR_BAD_SETTING, "'x' is not partition:broker");
+    refused(META_TOPIC, "t", TEXTS("+leader.replication.throttled.replicas=:1"), ERR_BAD_SETTING, "is not partition:broker");
     refused(META_TOPIC, "t", TEXTS("+remote.storage.enable=true"), ERR_BAD_SETTING, "no tiered storage");
     change(META_TOPIC, "t", TEXTS("+max.compaction.lag.ms=5"));
     refused(META_TOPIC, "t", TEXTS("+min.compaction.lag.ms=6"), ERR_BAD_SETTING, "min.compaction.lag.ms is above");
@@ -226,12 +227,14 @@ END_TEST
 
 START_TEST(broker_refusals) {
     refused(META_BROKER, "", TEXTS("+num.partitions=3"), ERR_BAD_REQUEST, "num.partitions is read when the broker starts");
-    refused(META_BROKER, "7", TEXTS("-log.dirs"), ERR_BAD_REQUEST, "restart");
+    refused(META_BROKER, "7", TEXTS("+log.dirs=/x"), ERR_BAD_REQUEST, "restart");
+    change(META_BROKER, "7", TEXTS("-log.dirs", "-no.such"));    /* nothing is there to be deleted: fine, as in Kafka */
+    refused(META_BROKER, "7", TEXTS("+max.connections=0"), ERR_BAD_REQUEST, "nobody could connect");
     refused(META_BROKER, "7", TEXTS("+ssl.keystore.password=x"), ERR_BAD_REQUEST, "ssl.keystore.password");
     refused(META_BROKER, "", TEXTS("+log.retension.ms=3"), ERR_BAD_SETTING, "did you mean log.retention.ms?");
     refused(META_BROKER, "", TEXTS("+retention.ms=3"), ERR_BAD_SETTING, "its default for all topics is log.retention.ms");
     refused(META_BROKER, "", TEXTS("+listener.name.x.ssl.keystore.type=JKS"), ERR_BAD_SETTING, "no effect");
-    refused(META_BROKER, "", TEXTS("+log.retention.ms=soon"), ERR_BAD_SETTING, "'soon'");
+    refused(META_BROKER, "", TEXTS("+log.retention.ms=soon"), ERR_BAD_REQUEST, "'soon'");
     refused(META_BROKER, "", TEXTS("+log.retention.ms"), ERR_BAD_REQUEST, "null");
 }
 END_TEST
@@ -249,8 +252,15 @@ START_TEST(other_kinds) {
     ck_assert_ptr_nonnull(meta_conf_find(m, META_GROUP, SPAN_LIT("g")));
     ck_assert_ptr_null(meta_conf_find(m, META_GROUP, SPAN_LIT("h")));
     refused(META_GROUP, "g", TEXTS("+interval.ms=5000"), ERR_BAD_SETTING, "unknown group setting 'interval.ms'");
-    refused(META_METRICS, "g", TEXTS("+retention.ms=5000"), ERR_BAD_SETTING, "unknown client metrics setting");
-    refused(META_METRICS, "g", TEXTS("+interval.ms=5"), ERR_BAD_SETTING, "interval.ms");
+    refused(META_METRICS, "g", TEXTS("+retention.ms=5000"), ERR_BAD_REQUEST, "unknown client metrics setting");
+    refused(META_METRICS, "g", TEXTS("+interval.ms=5"), ERR_BAD_REQUEST, "interval.ms");
+    refused(META_METRICS, "g", TEXTS("+match=foo=bar"), ERR_BAD_SETTING, "'foo=bar' is not selector=pattern");
+    refused(META_METRICS, "g", TEXTS("+match=client_id"), ERR_BAD_SETTING, "is not selector=pattern");
+    change(META_METRICS, "h", TEXTS("+match=client_id=a.*,client_source_port=9092"));
+    change(META_METRICS, "h", TEXTS("-match"));
+    refused(META_GROUP, "g", TEXTS("+consumer.session.timeout.ms=1"), ERR_BAD_SETTING, "below group.consumer.min.session.timeout.ms, which is 45000");
+    refused(META_GROUP, "g", TEXTS("+share.partition.max.record.locks=5000"), ERR_BAD_SETTING, "above group.share.max.partition.max.record.locks, which is 4000");
+    refused(META_GROUP, "g", TEXTS("+streams.num.standby.replicas=3"), ERR_BAD_SETTING, "above group.streams.max.standby.replicas");
     change(META_METRICS, "g", TEXTS("-interval.ms", "-metrics"));
     ck_assert_ptr_null(meta_conf_find(m, META_METRICS, SPAN_LIT("g")));
     ck_assert_uint_eq(m->resources_n, 1);
@@ -264,6 +274,7 @@ START_TEST(limits) {
     m->resources_n -= LIMIT_RESOURCES;
     static char value[40000];
     memset(value, '1', sizeof value - 1);
+    value[1] = ':';
     struct meta_conf_change ch = {.name = SPAN_LIT("leader.replication.throttled.replicas"), .value = span_str(value)};
     struct meta_conf in = {.kind = META_TOPIC, .name = SPAN_LIT("t"), .changes = &ch, .changes_n = 1, .conf = conf};
     ck_assert_int_eq(meta_conf_decide(m, &in, &frame, why, sizeof why), ERR_LIMIT);
@@ -309,8 +320,8 @@ START_TEST(stored_bytes) {
     ck_assert_uint_eq(frame.n, sizeof topic_bytes);
     ck_assert_mem_eq(frame.p, topic_bytes, sizeof topic_bytes);
     str_clear(&frame);
-    ck_assert_int_eq(decide(META_METRICS, "s", false, TEXTS("+match=a")), ERR_OK);
-    static const uint8_t metrics_bytes[] = {0, 0, 0, 18, 0, 8, 0, 0, 16, 2, 's', 2, 6, 'm', 'a', 't', 'c', 'h', 2, 'a', 0, 0};
+    ck_assert_int_eq(decide(META_METRICS, "s", false, TEXTS("+match=")), ERR_OK);
+    static const uint8_t metrics_bytes[] = {0, 0, 0, 17, 0, 8, 0, 0, 16, 2, 's', 2, 6, 'm', 'a', 't', 'c', 'h', 1, 0, 0};
     ck_assert_uint_eq(frame.n, sizeof metrics_bytes);
     ck_assert_mem_eq(frame.p, metrics_bytes, sizeof metrics_bytes);
     str_clear(&frame);
