@@ -90,6 +90,13 @@ def large_value(rng, text, size):
 HEADERS = ([], [], [("h", b"one")], [("same", b"1"), ("same", b"2"), ("other", b""), ("same", b"1")], [("n", None)], [("näme", b"w\xc3\xa4rt")])
 
 
+def told_headers(headers, lacks):
+    """Headers as a client can have them that keeps them in an object or a map."""
+    if "repeated-headers" in lacks:
+        return sorted(dict(headers).items())
+    return sorted(headers, key=lambda h: h[0]) if "header-order" in lacks else headers
+
+
 def a_set(rng, lacks, base, count, large):
     """Records in sending order: (partition, timestamp, key, value, headers). Every oddity that the client can send is in each set,
     and at last one value of so many bytes (0: none)."""
@@ -105,6 +112,7 @@ def a_set(rng, lacks, base, count, large):
             key, value = None, None
         headers = [] if "headers" in lacks else HEADERS[i // 3 % len(HEADERS)]
         headers = [(n, x if x is not None or "null-headers" not in lacks else b"not null") for n, x in headers]
+        headers = told_headers(headers, lacks)
         out.append((i % PARTITIONS, base + i * 10 + rng.choice((-35, 0, 0, 0, 35)), key, value, headers))
     if large:
         out.append((1, base + count * 10, b"large", large_value(rng, text, large), []))
@@ -296,7 +304,7 @@ def plain(rec, lacks, foreign):
     if "empty-key" in lacks:
         k = k or None
     t = 0 if "timestamps" in lacks and not foreign else t
-    return p, t, k, v, [] if "headers" in lacks else h
+    return p, t, k, v, [] if "headers" in lacks else told_headers(h, lacks)
 
 
 def short(rec):

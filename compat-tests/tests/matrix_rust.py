@@ -24,4 +24,4 @@ matrix.client("rdkafka", program("rdkafka"))
 matrix.client("rskafka", program("rskafka"), lacks={
     "configs": NO_SETTINGS, "alter": NO_SETTINGS, "configs-at-create": NO_SETTINGS, "grow": "no call for CreatePartitions",
     "reads Java's": NO_NULL, "reads librdkafka's": NO_NULL, "acks 1": "always acks=all", "acks0": "always acks=all", "idempotent": "never idempotent",
-    "headers": "headers are a map: a name comes once, and never without a value"})
+    "repeated-headers": "headers are a map", "null-headers": NO_NULL})
