@@ -6,6 +6,7 @@ usage: compat-tests/matrix.py            run `compat-tests/run.sh matrix` first;
 """
 import json
 import os
+import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -18,6 +19,12 @@ GROUPS = (("create, list, describe, delete", ("create", "list", "describe", "del
           ("reads Java's, librdkafka's", ("reads Java's", "reads librdkafka's")), ("settings: read, change", ("configs", "alter")),
           ("delete records", ("trim",)), ("add partitions", ("grow",)))
 SAYS = {"yes": "yes", "lacks": "–", "not tried": "·"}
+
+
+def label(name, version):
+    """The name without what its version says anyway."""
+    bare = re.sub(r" (\(newest\)|\(Debian\)|[\d.]+)$", "", name)
+    return name if not version else f"{name} ({version})" if " at " in name else f"{bare} {version}"
 
 
 def cell(runs, columns):
@@ -34,9 +41,9 @@ def table(results):
     notes = []
     for name in sorted(results, key=str.lower):
         runs = list(results[name].values())
-        lines.append(f"| {name}: {runs[-1]['version']} | " + " | ".join(cell(runs, g[1]) for g in GROUPS) + " |")
+        lines.append(f"| {label(name, runs[-1]['version'])} | " + " | ".join(cell(runs, g[1]) for g in GROUPS) + " |")
         if runs[-1]["lacks"]:
-            notes.append(f"- {name}: " + "; ".join(f"{reason} ({', '.join(words)})" for reason, words in reasons(runs[-1]["lacks"])))
+            notes.append(f"- {label(name, '').strip()}: " + "; ".join(f"{reason} ({', '.join(words)})" for reason, words in reasons(runs[-1]["lacks"])))
     return lines + ["", "What a client has not (–), or cannot send:", "", *notes]
 
 
