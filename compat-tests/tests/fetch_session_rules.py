@@ -1,7 +1,10 @@
 """Fetch sessions (KIP-227): semantics 7.30 to 7.39, BR-016."""
+import subprocess
 import time
 
 from raw import batch as rb
+from raw import broker as brokers
+from raw import tools
 from raw.harness import fill, name_or_id, test
 
 VERSIONS = (7, 9, 11, 12, 13, 16, 18)
@@ -543,3 +546,25 @@ def idle_cost(c):
     sent = s.send(max_wait_ms=20000)
     fill(other, topic, 1, partition=4711)
     assert order(s.answer(sent)) == [4711]
+
+
+# ---- stock clients ----
+
+@test("S7.34 S7.32 a Java consumer of 40 partitions that pauses and resumes them at every poll reads each record once, over a kill -9 of the broker (70, then a full fetch)")
+def java_sessions(c):
+    tools.need("java", "mvn")
+    broker = c.own()
+    topic, conn = c.topic(partitions=40), c.conn(broker)
+    for p in range(40):
+        fill(conn, topic, 100, partition=p, size=400, per_batch=5)
+    program = subprocess.Popen(brokers.java() + ["Sessions", broker.addr, str(topic), "40", "4000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert program.stdout.readline() == "half\n", program.stderr.read()[-1500:]
+        broker.kill9()
+        broker.start()
+        line = program.stdout.readline()
+        assert line.startswith("done "), line + program.stderr.read()[-1500:]
+        print(f"# 4,000 records of 40 partitions in {line.split()[1]} fetches")
+    finally:
+        program.kill()
+        program.communicate()
