@@ -41,7 +41,10 @@ static void create_topics_refuse(struct k_create_topics_resp_topic *to, err e, c
 /* Effective settings, as DescribeConfigs would tell them; NULL without memory. */
 static struct k_create_topics_resp_topic_config *create_topics_list(struct rq *rq, const struct topicconf_entry *entries, size_t entries_n) {
     struct create_topics_work *w = rq->work;
-    const struct confview v = {.meta = rq->sh->meta, .conf = rq->sh->node->conf.conf, .kind = META_TOPIC, .own = entries, .own_n = entries_n};
+    struct confview v;
+    confview_init(&v, rq->sh->meta, rq->sh->node->conf.conf, META_TOPIC);
+    v.own = entries;
+    v.own_n = entries_n;
     struct k_create_topics_resp_topic_config *list = rq_array(rq, (size_t)w->configs_n, sizeof(*list)), *c = list;
     for (size_t i = 0; i < conf_keys_n && list != NULL; i++) {
         struct confview_told told;

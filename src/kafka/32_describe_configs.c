@@ -2,7 +2,7 @@
  *
  * Behaviour: every setting of a topic, a broker, a group or a metrics subscription with its value in effect, where that comes from, and on request every layer below it and what it means
  * (S16.1, S16.2, S16.5). Keys may be picked; unknown ones are left out (S16.3). For all brokers (the empty name) only what was set for them is listed. A resource that is named twice is
- * answered once. Per resource an error of its own: 3, 17, 42 (S16.4), 29, 30, 31.
+ * answered once. Per resource an error of its own: 3, 17, 42 (S16.4), 29, 30, 31; 44 for what does not fit into one answer.
  * Versions: v0 only says whether a value is the default; v1+ sources and synonyms; v3+ types and documentation; v4 flexible.
  * Runs on: home shard, from its own copy of the metadata. */
 #include <stdio.h>
@@ -27,6 +27,8 @@ struct describe_configs_work {
     struct k_describe_configs_resp resp;
     const struct k_describe_configs_req *q;
     uint32_t *first;                   /* per entry: the first one of its type and name */
+    uint32_t within;                   /* entries before this one are answered, the others are too many (D12) */
+    const struct k_describe_configs_resp_result *plain;        /* all keys of a topic without own settings; its list is shared */
     bool *picked;                      /* by index in conf_keys: the keys asked for, of one resource at a time */
 };
 
@@ -130,12 +132,19 @@ static size_t describe_configs_pick(struct describe_configs_work *w, const struc
 
 static err describe_configs_list(struct rq *rq, const struct confview *v, const struct k_describe_configs_req_resource *from, struct k_describe_configs_resp_result *to) {
     struct describe_configs_work *w = rq->work;
+    bool plain = v->kind == META_TOPIC && v->own_n == 0 && from->keys_n <= 0;
+    if (plain && w->plain != NULL) {
+        to->configs = w->plain->configs;
+        to->configs_n = w->plain->configs_n;
+        return ERR_OK;
+    }
     size_t n = describe_configs_pick(w, from, confview_where(v->kind));
     to->configs = rq_array(rq, n, sizeof(*to->configs));
     err e = to->configs == NULL ? ERR_NOMEM : ERR_OK;
     for (size_t i = 0; i < conf_keys_n && e == ERR_OK; i++) {
         e = w->picked[i] ? describe_configs_one(rq, v, &conf_keys[i], to) : ERR_OK;
     }
+    w->plain = plain && e == ERR_OK ? to : w->plain;
     return e;
 }
 
@@ -162,10 +171,11 @@ static err describe_configs_logger(struct rq *rq, const struct k_describe_config
 
 static err describe_configs_resource(struct rq *rq, const struct k_describe_configs_req_resource *from, struct k_describe_configs_resp_result *to) {
     const struct shard *sh = rq->sh;
-    struct confview v = {.meta = sh->meta, .conf = sh->node->conf.conf, .kind = (enum meta_kind)from->type};
+    struct confview v;
     if (from->type == RESOURCE_BROKER_LOGGER) {
         return describe_configs_logger(rq, from, to);
     }
+    confview_init(&v, sh->meta, sh->node->conf.conf, (enum meta_kind)from->type);
     if (from->type == META_TOPIC) {
         const struct meta_topic *t = meta_topic_by_name(sh->meta, from->name);
         v.own = t->entries;
@@ -191,14 +201,19 @@ static err describe_configs_judge(struct rq *rq, const struct k_describe_configs
     return e;
 }
 
-static bool describe_configs_entry(struct rq *rq, const struct k_describe_configs_req_resource *from) {
+static bool describe_configs_entry(struct rq *rq, uint32_t i) {
     struct describe_configs_work *w = rq->work;
+    const struct k_describe_configs_req_resource *from = &w->q->resources[i];
     struct k_describe_configs_resp_result *to = &w->resp.results[w->resp.results_n++];
     const char *why = NULL;
     k_describe_configs_resp_result_init(to);
     to->type = from->type;
     to->name = from->name;
     err e = describe_configs_judge(rq, from, &why);
+    if (e == ERR_OK && i >= w->within) {
+        e = ERR_LIMIT;
+        why = "the answer would be too large: ask for fewer resources at once, or for single keys";
+    }
     if (e != ERR_OK) {
         to->error_code = resource_code(from->type, e);
         to->error_message = span_str(why == NULL ? err_text(e) : why);
@@ -216,7 +231,7 @@ static void describe_configs_answer(struct rq *rq) {
         return;
     }
     for (int32_t i = 0; i < w->q->resources_n; i++) {
-        if (w->first[i] == (uint32_t)i && !describe_configs_entry(rq, &w->q->resources[i])) {
+        if (w->first[i] == (uint32_t)i && !describe_configs_entry(rq, (uint32_t)i)) {
             rq_fail(rq, ERR_NOMEM);
             return;
         }
@@ -224,9 +239,9 @@ static void describe_configs_answer(struct rq *rq) {
     rq_reply(rq, &w->resp);
 }
 
-/* An answer is charged before it is built, as Metadata's (BR-060). */
+/* An answer is charged before it is built, as Metadata's (BR-060), and has a ceiling. */
 static void describe_configs_charge(struct rq *rq) {
-    const struct describe_configs_work *w = rq->work;
+    struct describe_configs_work *w = rq->work;
     size_t bytes = 0, each = DESCRIBE_CONFIGS_KEY_BYTES + (w->q->with_synonyms ? DESCRIBE_CONFIGS_LAYER_BYTES : 0) + (w->q->with_docs ? DESCRIBE_CONFIGS_DOC_BYTES : 0);
     size_t topic_keys = describe_configs_count(CONF_TOPIC), broker_keys = describe_configs_count(CONF_BROKER);
     for (int32_t i = 0; i < w->q->resources_n; i++) {
@@ -234,7 +249,9 @@ static void describe_configs_charge(struct rq *rq) {
         size_t keys = from->type == META_BROKER ? broker_keys : topic_keys;
         keys = from->keys_n > 0 && (size_t)from->keys_n < keys ? (size_t)from->keys_n : keys;
         bytes += w->first[i] == (uint32_t)i ? DESCRIBE_CONFIGS_RESOURCE_BYTES + keys * each : 0;
+        w->within += bytes <= LIMIT_FRAME_BYTES;
     }
+    bytes = bytes < LIMIT_FRAME_BYTES ? bytes : LIMIT_FRAME_BYTES;
     rq->arena.ceiling += bytes * 2;
     rq_charge(rq, bytes, describe_configs_answer);
 }

@@ -19,6 +19,10 @@ uint32_t confview_where(enum meta_kind kind) {
     return kind == META_TOPIC ? CONF_TOPIC : kind == META_BROKER ? CONF_BROKER : kind == META_GROUP ? CONF_GROUP : CONF_METRICS;
 }
 
+void confview_init(struct confview *v, const struct meta *m, const struct conf *c, enum meta_kind kind) {
+    *v = (struct confview){.conf = c, .kind = kind, .one = meta_conf_broker(m), .all = meta_conf_brokers(m)};
+}
+
 /* As Kafka prints it. */
 static span plain(struct collector *co, const struct conf_key *k, span text) {
     char buf[32];
@@ -35,7 +39,7 @@ static span plain(struct collector *co, const struct conf_key *k, span text) {
 
 static void layer(struct collector *co, const struct conf_key *k, span text, enum confview_source source) {
     must(co->n < CONFVIEW_LAYERS_MAX);
-    span value = (k->flags & CONF_SENSITIVE) != 0 && !co->v->told ? SPAN_NULL : plain(co, k, text);
+    span value = (k->flags & CONF_SENSITIVE) != 0 ? SPAN_NULL : plain(co, k, text);
     co->layers[co->n++] = (struct confview_layer){k->name, value, source};
 }
 
@@ -82,11 +86,10 @@ static void each_name(struct collector *co, const char *name, layer_fn *fn, cons
 }
 
 static void broker_layers(struct collector *co, const char *name) {
-    const struct meta *m = co->v->meta;
     if (!co->v->brokers) {
-        each_name(co, name, layer_of_resource, meta_conf_broker(m), CONFVIEW_BROKER);
+        each_name(co, name, layer_of_resource, co->v->one, CONFVIEW_BROKER);
     }
-    each_name(co, name, layer_of_resource, meta_conf_brokers(m), CONFVIEW_BROKERS);
+    each_name(co, name, layer_of_resource, co->v->all, CONFVIEW_BROKERS);
     each_name(co, name, layer_of_file, NULL, CONFVIEW_STATIC);
     each_name(co, name, layer_of_default, NULL, CONFVIEW_DEFAULT);
 }

@@ -231,6 +231,15 @@ START_TEST(S16_4_many_resources_in_one_request) {
     ck_assert_int_eq(x->results_n, MANY / 2 + 1);              /* the same one is answered once */
     ck_assert_int_gt(x->results[0].configs_n, 30);
     ck_assert_int_eq(x->results[1].error_code, 3);
+    for (int i = 0; i < MANY; i++) {
+        t[i].type = GROUP;                         /* any name will do */
+        t[i].name = span_str(names[i]);
+    }
+    x = say_ask(s, K_DESCRIBE_CONFIGS, 4, &q);
+    ck_assert_int_eq(x->results_n, MANY);
+    ck_assert_int_eq(x->results[0].error_code, 0);
+    ck_assert_int_eq(x->results[MANY - 1].error_code, 44);     /* D12: an answer has a ceiling, and says so */
+    ck_assert_int_eq(x->results[MANY - 1].configs_n, 0);
     mem_free(t);
     mem_free(names);
     rig_stop(&r);

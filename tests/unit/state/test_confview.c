@@ -54,9 +54,12 @@ static const char *told(struct confview v, const char *key) {
     struct confview_told t;
     const struct conf_key *k = conf_key_find(span_str(key), confview_where(v.kind));
     ck_assert_ptr_nonnull(k);
-    v.meta = m;
-    v.conf = conf;
-    ck_assert_int_eq(confview_get(&v, k, &arena, &t), ERR_OK);
+    struct confview all;
+    confview_init(&all, m, conf, v.kind);
+    all.own = v.own;
+    all.own_n = v.own_n;
+    all.brokers = v.brokers;
+    ck_assert_int_eq(confview_get(&all, k, &arena, &t), ERR_OK);
     size_t at = (size_t)snprintf(buf, sizeof buf, "%.*s |", t.value.p == NULL ? 4 : (int)t.value.n, t.value.p == NULL ? "null" : (const char *)t.value.p);
     for (size_t i = 0; i < t.n; i++) {
         span s = t.layers[i].value;
@@ -152,7 +155,8 @@ START_TEST(every_key) {
     struct confview_told t;
     for (size_t i = 0; i < conf_keys_n; i++) {
         for (size_t k = 0; k < 4; k++) {
-            struct confview v = {.meta = m, .conf = conf, .kind = kinds[k]};
+            struct confview v;
+            confview_init(&v, m, conf, kinds[k]);
             if ((conf_keys[i].flags & confview_where(v.kind)) != 0) {
                 ck_assert_int_eq(confview_get(&v, &conf_keys[i], &arena, &t), ERR_OK);
                 ck_assert_uint_gt(t.n, 0);
@@ -162,7 +166,8 @@ START_TEST(every_key) {
     }
     struct arena none;
     arena_init(&none, NULL, 0);
-    struct confview v = {.meta = m, .conf = conf, .kind = META_BROKER};
+    struct confview v;
+    confview_init(&v, m, conf, META_BROKER);
     ck_assert_int_eq(confview_get(&v, conf_key_find(SPAN_LIT("num.partitions"), CONF_BROKER), &none, &t), ERR_NOMEM);
     arena_done(&none);
 }

@@ -15,20 +15,22 @@ enum confview_source {             /* as the Kafka API numbers them */
 
 struct confview_layer {
     const char *name;              /* the key that says it: a topic's default stands under the broker's key, an older key under its own name */
-    span value;                    /* units applied; null: no default */
+    span value;                    /* units applied; null: no default, or a secret */
     enum confview_source source;
 };
 #define CONFVIEW_LAYERS_MAX 16
 
 struct confview {
-    const struct meta *meta;
     const struct conf *conf;
     enum meta_kind kind;
+    const struct meta_resource *one, *all;     /* dynamic settings of this broker, of all brokers; may be NULL */
     const struct topicconf_entry *own;         /* the resource's own settings; META_BROKER: not needed */
     size_t own_n;
     bool brokers;                  /* META_BROKER: what holds for all brokers, that is without this broker's own */
-    bool told;                     /* sensitive values stand in the layers; without it they are null */
 };
+
+/* Borrows both until the turn ends; own and brokers are the caller's to fill in. */
+void confview_init(struct confview *v, const struct meta *m, const struct conf *c, enum meta_kind kind);
 
 struct confview_told {
     span value;                    /* in effect, in the unit of the key; null: not set, or a secret */
