@@ -50,7 +50,6 @@ DEVIATIONS = [
     ("Produce v* log append time claimed: *", "Kafka 4.3 looks at records without timestamp only (S5.13)"),
     ("Produce v* null records: *kafka 'silent'", "Kafka 4.3 never answers null records"),
     ("Produce v* one byte more: *", "Kafka drops what follows the batch; perigee stores nothing it was not told about"),
-    ("Produce v* timeout negative: *", "Kafka is done before it looks at the time; a sync is not (D6)"),
     ("Produce v* transactional, no id: *error: perigee 48, kafka 53", "transactions are not served yet"),
     # Fetch
     ("re:Fetch .*log_start: perigee 0, kafka -1", "the log's start is told beside an error, too: clients can use it"),

@@ -123,6 +123,13 @@ def batch_length(c):
             assert not c.perigee, f"length {length}: perigee answers"
 
 
+@test("S5.19 a timeout of 0, of a millisecond or below 0 is about other replicas: what is stored and synced is answered as such")
+def short_timeout(c):
+    conn, topic = c.conn(), c.topic()
+    for n, timeout_ms in enumerate((0, 1, -5, -2147483648) * 4):
+        assert produce(conn, topic, rb.batch(rb.values("a", 1)), timeout_ms=timeout_ms)["base_offset"] == n
+
+
 @test("S5.8 BR-052 max.message.bytes bounds the batch as stored: 10 for that partition only, its neighbours succeed")
 def too_large(c):
     topic, other = c.topic(max_message_bytes=100_000), c.topic()

@@ -14,6 +14,8 @@
 #include "broker/append.h"
 #include "produce_job.h"
 
+#define PRODUCE_WAIT_MS_MIN 1000       /* a request's timeout is about other replicas; this one's sync may take its time: Kafka answers a timeout of 0 with success, too */
+
 struct produce_part {
     struct append_ask ask;
     struct rq *rq;
@@ -96,7 +98,7 @@ static void produce_send(struct rq *rq, struct produce_part *p, const struct met
     p->ask.topic_id = t->id;
     p->ask.partition = p->resp->index;
     p->ask.acks = q->acks;
-    p->ask.timeout = q->timeout_ms < 0 ? 0 : q->timeout_ms;
+    p->ask.timeout = q->timeout_ms < PRODUCE_WAIT_MS_MIN ? PRODUCE_WAIT_MS_MIN : q->timeout_ms;
     p->ask.log_append_time = t->conf.ts_type == TS_LOG_APPEND_TIME;
     p->ask.chunk = own != NULL ? own : rq->frame;
     p->ask.batch = ck->bytes;
