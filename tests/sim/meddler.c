@@ -94,7 +94,7 @@ static void grown(void *u, const void *resp, int v) {
         return;
     }
     md->parts_unsure[md->topic] = false;
-    md->parts[md->topic] = md->count;
+    md->parts[md->topic] = md->s->parts_there[md->topic] = md->count;
     md->changes++;
     next(md, SEE_PARTS);
 }
@@ -294,7 +294,7 @@ struct meddler *meddler_new(struct sim *s) {
     must(md);
     md->s = s;
     for (size_t i = 0; i < s->plan.topics_n; i++) {
-        md->parts[i] = s->plan.topics[i].parts_first;
+        md->parts[i] = s->parts_there[i] = s->plan.topics[i].parts_first;
     }
     link_open(&md->link, s, on_up, NULL, md);
     link_open(&md->other, s, on_up, NULL, md);

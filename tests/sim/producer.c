@@ -139,7 +139,8 @@ static void batch_free(struct batch *bt) {
 
 /* The next batch of this partition to be sent, made if need be; NULL: none now. */
 static struct batch *batch_to_send(struct producer *p, struct part *pt) {
-    if (pt->stalled) {
+    bool there = pt->part < (uint32_t)p->s->parts_there[pt->topic];
+    if (pt->stalled || (p->plan->idempotent && !there)) {     /* several in flight to none: the later ones might find it, and be first (S6.6) */
         return NULL;
     }
     list_each(it, &pt->batches) {

@@ -58,13 +58,13 @@ static void setup(struct sim *s) {
 
 static void safety(struct sim *s) {
     enter(s, SIM_SAFETY, "safety");
+    s->meddler = meddler_new(s);
     for (size_t i = 0; i < s->plan.producers_n; i++) {
         s->producers[i] = producer_new(s, i);
     }
     for (size_t i = 0; i < s->plan.consumers_n; i++) {
         s->consumers[i] = consumer_new(s, false);
     }
-    s->meddler = meddler_new(s);
     server_trouble(s->server);
     (void)world_run(s->w, NULL, NULL, s->plan.safety);
 }

@@ -27,6 +27,7 @@ struct sim {
     struct server *server;
     struct admin *admin;
     struct meddler *meddler;
+    int32_t parts_there[PLAN_TOPICS];  /* partitions that were told to exist */
     struct producer *producers[PLAN_PRODUCERS];
     struct consumer *consumers[PLAN_CONSUMERS];
     struct consumer *final;
