@@ -7,7 +7,7 @@ what=${1:-all}
 build=(gcc g++ clang clang-tools cmake ninja-build pkg-config python3 git make
        libuv1-dev libssl-dev zlib1g-dev liblz4-dev libzstd-dev libsnappy-dev libisal-dev libcjson-dev check)
 tests=(clang-format clang-tidy libclang-rt-14-dev libfuse3-dev librdkafka-dev kcat wamerican tshark valgrind
-       libprotobuf-c-dev default-jdk-headless maven golang-go python3-venv jq iproute2)
+       libprotobuf-c-dev default-jdk-headless maven golang-go python3-venv jq iproute2 cargo-web nodejs npm)
 pick=("${build[@]}")
 [ "$what" = build ] || pick+=("${tests[@]}")
 
@@ -16,6 +16,9 @@ for p in "${pick[@]}"; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' && continue
     case $p in                                   # a toolchain that is on PATH already need not come from a package
         golang-go) command -v go >/dev/null && continue ;;
+        cargo-web) command -v cargo >/dev/null && continue ;;      # Debian's newest Rust; the plain package is too old for the clients
+        nodejs) command -v node >/dev/null && continue ;;
+        npm) command -v npm >/dev/null && continue ;;
         maven) command -v mvn >/dev/null && continue ;;
         default-jdk-headless) command -v javac >/dev/null && continue ;;
     esac

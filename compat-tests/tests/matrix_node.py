@@ -9,7 +9,8 @@ from raw.broker import shell
 from raw.harness import Skip
 from raw.tools import need
 
-OLDEST_NODE, NODE_WITH_ZSTD = (20, 19), (22, 15)
+OLDEST_NODE = {"kafkajs": (18, 0), "platformatic": (20, 19)}
+NODE_WITH_ZSTD = (22, 15)
 
 
 @functools.cache
@@ -23,8 +24,8 @@ def node_version():
 def program(name):
     def command():
         need("node", "npm")
-        if node_version() < OLDEST_NODE:
-            raise Skip(f"node {node_version()} is older than {OLDEST_NODE}, the oldest that @platformatic/kafka takes")
+        if node_version() < OLDEST_NODE[name]:
+            raise Skip("node {}.{} is too old: {}.{} is the oldest for this client".format(*node_version(), *OLDEST_NODE[name]))
         try:
             return ["node", f"{shell('compat_matrix_node')}/{name}.mjs"]
         except (subprocess.CalledProcessError, IndexError):
