@@ -45,7 +45,8 @@ def list_and_filters(c):
     assert plain in names and tuned in names and names == sorted(names)
     assert plain in topics(c, "--list", "--exclude-internal").split()
     out = topics(c, "--describe", "--topics-with-overrides")
-    assert f"Topic: {tuned}" in out and f"Topic: {plain}\t" not in out and "segment.bytes=2000000" in out, out
+    assert f"Topic: {tuned}" in out and "segment.bytes=2000000" in out, out
+    assert not c.perigee or f"Topic: {plain}\t" not in out, out         # Kafka's test broker has settings that differ from the default, which count here
     for none in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
         assert topics(c, "--describe", none).strip() == "", none
     assert plain in topics(c, "--describe", "--at-min-isr-partitions")
