@@ -5,6 +5,7 @@ import subprocess
 
 from raw import batch as rb
 from raw import tools
+from raw.broker import shell
 from raw.harness import fetch, fill, produce, test
 from raw.wire import Conn
 
@@ -471,6 +472,65 @@ def tool_brokers(c):
     assert "Completed updating" in tool(*base, "--entity-name", "1", "--alter", "--delete-config", "message.max.bytes")
     assert "Completed updating" in tool(*base, "--entity-default", "--alter", "--delete-config", "log.retention.ms")
     assert "7000000" not in tool(*base, "--entity-default", "--describe")
+
+
+@test("S16.10 kafka-configs: client metrics and broker loggers")
+def tool_others(c):
+    broker = c.own()
+    metrics = ("--bootstrap-server", broker.addr, "--entity-type", "client-metrics")
+    assert "Completed updating" in tool(*metrics, "--entity-name", "sub", "--alter", "--add-config", "interval.ms=5000")
+    assert "DYNAMIC_CLIENT_METRICS_CONFIG:interval.ms=5000" in tool(*metrics, "--describe")
+    logger = ("--bootstrap-server", broker.addr, "--entity-type", "broker-loggers", "--entity-name", "1")
+    assert "root=" in tool(*logger, "--describe")
+
+
+CONFLUENT = """
+import sys
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+a = AdminClient({"bootstrap.servers": sys.argv[1]})
+put = lambda name, value, op: ConfigEntry(name, value, incremental_operation=op)
+[f.result() for f in a.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, sys.argv[2], incremental_configs=[
+    put("retention.ms", "1234567", AlterConfigOpType.SET), put("cleanup.policy", "compact", AlterConfigOpType.APPEND)])]).values()]
+got = next(iter(a.describe_configs([ConfigResource(ResourceType.TOPIC, sys.argv[2])]).values())).result()
+print(got["retention.ms"].value, got["retention.ms"].source, got["cleanup.policy"].value, "segment.ms" in got)
+[f.result() for f in a.alter_configs([ConfigResource(ResourceType.TOPIC, sys.argv[2], set_config={"segment.ms": "99999"})]).values()]
+"""
+KAFKA_PYTHON = """
+import sys
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+a = KafkaAdminClient(bootstrap_servers=sys.argv[1])
+a.alter_configs([ConfigResource(ConfigResourceType.TOPIC, sys.argv[2], {"retention.ms": "7654321"})])
+print("7654321" in str(a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, sys.argv[2])])))
+"""
+AIOKAFKA = """
+import asyncio, sys
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+async def main():
+    a = AIOKafkaAdminClient(bootstrap_servers=sys.argv[1])
+    await a.start()
+    await a.alter_configs([ConfigResource(ConfigResourceType.TOPIC, sys.argv[2], {"retention.ms": "2345678"})])
+    print("2345678" in str(await a.describe_configs([ConfigResource(ConfigResourceType.TOPIC, sys.argv[2])])))
+    await a.close()
+asyncio.run(main())
+"""
+
+
+@test("S16.6 S16.7 librdkafka's, kafka-python's (old and new) and aiokafka's admin clients alter and describe")
+def client_admins(c):
+    broker, conn = c.broker(), c.conn()
+    for venv, script, want, key, text in (("new", CONFLUENT, "1234567 1 delete,compact True", "segment.ms", "99999"),
+                                          ("old", KAFKA_PYTHON, "True", "retention.ms", "7654321"),
+                                          ("new", KAFKA_PYTHON, "True", "retention.ms", "7654321"),
+                                          ("new", AIOKAFKA, "True", "retention.ms", "2345678")):
+        topic = c.topic()
+        try:
+            python = os.path.join(shell("compat_matrix_venv", venv), "bin", "python")
+        except (subprocess.CalledProcessError, IndexError):
+            c.skip("the Python clients cannot be installed here")
+        out = tools.run([python, "-W", "ignore", "-c", script, broker.addr, str(topic)], 60).decode().strip()
+        assert out == want, (venv, out)
+        assert waited(c, lambda: value(conn, TOPIC, topic, key) == (text, OF_TOPIC)), (venv, key)
 
 
 def perigee(broker, *args, status=0):
