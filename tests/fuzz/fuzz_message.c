@@ -1,4 +1,4 @@
-/* Every decoder of every message, by table. Input: api (index), side (bit 7) and version, then a
+/* Every decoder of every message, by table. Input: api (its key; another byte stands for some API), side (bit 7) and version, then a
  * body.
  *
  * Holds: what decodes also encodes; the measured size is the written one; and encoding is a
@@ -52,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n < 2) {
         return -1;
     }
-    const struct msg_api *api = &k_apis[data[0] % K_APIS];
+    const struct msg_api *api = k_api_find(data[0]);
+    api = api != NULL ? api : &k_apis[data[0] % K_APIS];
     const struct msg *msg = data[1] & 0x80 ? api->resp : api->req;
     int v = msg->min + (data[1] & 0x7f) % (msg->max - msg->min + 1);
     struct round first, second;

@@ -1,7 +1,8 @@
 /* A fuzz target without libFuzzer: runs every kept input once. A corpus is one file of [u32 big endian length][input]....
  *     fuzz_x CORPUS...             run all inputs (and nothing else: no mutation, any compiler)
  *     fuzz_x --unpack CORPUS DIR   write each input into a file of its own, as libFuzzer wants them
- *     fuzz_x --pack CORPUS DIR     and back, smallest name first */
+ *     fuzz_x --pack CORPUS DIR     and back, smallest name first
+ *     fuzz_x --seed CORPUS         the target's own inputs to begin with, made by the code that writes the real thing */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,25 @@ static int pack(const char *path, const char *dir) {
     return fclose(f) == 0 ? 0 : 1;
 }
 
+static void write_input(void *u, span input) {
+    uint8_t length[4];
+    be32_put(length, (uint32_t)input.n);
+    must(fwrite(length, 1, 4, u) == 4);
+    must(fwrite(input.p, 1, input.n, u) == input.n);
+}
+
+static int seed(const char *path) {
+    must(fuzz_seeds != NULL);
+    FILE *f = fopen(path, "wb");
+    must(f != NULL);
+    fuzz_seeds(write_input, f);
+    return fclose(f) == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "--seed") == 0) {
+        return seed(argv[2]);
+    }
     if (argc == 4 && strcmp(argv[1], "--unpack") == 0) {
         return unpack(argv[2], argv[3]);
     }

@@ -6,11 +6,21 @@ import re
 import struct
 import sys
 
-# As in the generated table (k_apis), in order of key.
-APIS = [("produce", 0, 0), ("fetch", 1, 4), ("listoffsets", 2, 0), ("metadata", 3, 0), ("findcoordinator", 10, 0), ("apiversions", 18, 0),
-        ("createtopics", 19, 0), ("deletetopics", 20, 0), ("initproducerid", 22, 0), ("offsetforleaderepoch", 23, 2)]
-FLEXIBLE = {0: 9, 1: 12, 2: 6, 3: 9, 10: 3, 18: 3, 19: 5, 20: 4, 22: 2, 23: 4}
+SCHEMAS = os.path.join(os.path.dirname(__file__), "../../schema/kafka")
 BODY_BYTES_MAX = 600
+
+
+def apis():
+    """name without underscores -> (key, lowest version, first flexible version)"""
+    found = {}
+    for name in sorted(os.listdir(SCHEMAS)):
+        with open(os.path.join(SCHEMAS, name)) as f:
+            text = f.read()
+        api = re.search(r"^api (\w+)\s+key (\d+)$", text, re.M)
+        if api:
+            versions = re.search(r"^versions (\d+)(?:-\d+)?(?:\s+flexible (\d+)\+)?", text, re.M)
+            found[api[1].replace("_", "")] = (int(api[2]), int(versions[1]), int(versions[2] or 9999))
+    return found
 
 
 def bodies(path):
@@ -33,22 +43,22 @@ def pick(path):
     return min((b for b in bodies(path) if len(b) <= BODY_BYTES_MAX), key=lambda b: abs(len(b) - 200), default=b"")
 
 
-def header(key, v):
-    return struct.pack(">hhih4s", key, v, -5, 4, b"seed") + (b"\0" if v >= FLEXIBLE[key] else b"")
+def header(key, v, flexible):
+    return struct.pack(">hhih4s", key, v, -5, 4, b"seed") + (b"\0" if v >= flexible else b"")
 
 
 def messages(golden):
-    index = {name: (i, key, low) for i, (name, key, low) in enumerate(APIS)}
+    known = apis()
     message, frame = [], []
     for name in sorted(os.listdir(golden)):
         m = re.fullmatch(r"([a-z]+)_(req|resp)_v(\d+)_(java|java_tags)\.bin", name)
-        if not m:
+        if not m or m[1] not in known:
             continue
-        i, key, low = index[m[1]]
+        key, low, flexible = known[m[1]]
         v, body = int(m[3]), pick(os.path.join(golden, name))
-        message.append(bytes([i, (0x80 if m[2] == "resp" else 0) | (v - low)]) + body)
+        message.append(bytes([key, (0x80 if m[2] == "resp" else 0) | (v - low)]) + body)
         if m[2] == "req":
-            one = header(key, v) + body
+            one = header(key, v, flexible) + body
             frame.append(struct.pack(">I", len(one)) + one)
     return message, frame
 
@@ -66,11 +76,26 @@ def batches(golden):
     return batch, packed, stream
 
 
+def answers(golden):
+    """What a command is told: its first answer at each version, and ListOffsets twice for `describe` (fuzz_answer)."""
+    def one(name, v, low):
+        body = pick(os.path.join(golden, f"{name}_resp_v{v}_java.bin"))
+        return struct.pack(">BH", v - low, len(body)) + body
+    known, found = apis(), []
+    for command, name in ((0, "metadata"), (1, "metadata"), (2, "metadata"), (3, "createtopics"), (4, "deletetopics"), (5, "metadata")):
+        for v in range(known[name][1], 99):
+            if not os.path.exists(os.path.join(golden, f"{name}_resp_v{v}_java.bin")):
+                break
+            ends = one("listoffsets", min(v, 8), known["listoffsets"][1])
+            found.append(bytes([command]) + one(name, v, known[name][1]) + (2 * ends if command in (1, 2) else b""))
+    return found
+
+
 def main():
     golden, out = sys.argv[1:]
     message, frame = messages(golden)
     batch, packed, stream = batches(golden)
-    for name, inputs in (("message", message), ("frame", frame), ("batch", batch), ("zip", packed), ("stream", stream)):
+    for name, inputs in (("message", message), ("frame", frame), ("batch", batch), ("zip", packed), ("stream", stream), ("answer", answers(golden))):
         write(os.path.join(out, f"seed_{name}.bin"), inputs)
         print(f"seed_{name}: {len(inputs)} inputs")
 
