@@ -165,6 +165,49 @@ def many_described(c):
     assert got == {(BROKER, "1"): (0, 1), (TOPIC, topic): (0, 1), (TOPIC, "nowhere"): (3, 0)}, got
 
 
+FACTS = os.path.join(os.path.dirname(__file__), "config_facts.txt")
+OTHER_DEFAULT = {"listeners", "log.dir", "max.connections", "node.id", "listener.security.protocol.map", "min.insync.replicas"}
+# Kafka lets these be changed while it runs, perigee reads them at the start.
+FIXED_HERE = ("ssl.", "sasl.", "listener", "config.providers", "metric.reporters", "principal.builder.class", "group.", "share.coordinator.",
+              "cordoned.log.dirs")
+
+
+def facts():
+    with open(FACTS, encoding="utf-8") as f:
+        return [line.rstrip("\n").split("\t") for line in f if not line.startswith("#")]
+
+
+def default_of(entry):
+    """Of an entry of a fresh broker, as config_facts.txt writes it."""
+    at_default = [s["value"] for s in entry["synonyms"] if s["source"] == OF_DEFAULT]
+    text = at_default[-1] if at_default else entry["value"] if entry["source"] == OF_DEFAULT else None
+    return "-" if text is None else text or "''"
+
+
+@test("S16.1 S16.5 every setting that a Kafka 4.3 broker lists is listed: topics, broker, groups, metrics; with its type, default and flags")
+def all_of_kafkas(c):
+    conn, topic = c.conn(), c.topic()
+    told = {kind: describe(conn, number, name, with_synonyms=True, with_docs=True)[1] for kind, number, name in (
+        ("topic", TOPIC, topic), ("broker", BROKER, 1), ("group", GROUP, "nobody"), ("metrics", METRICS, "nobody"))}
+    wrong = []
+    for kind, name, type_, live, secret, default in facts():
+        got = told[kind].get(name)
+        if got is None:
+            wrong.append((kind, name, "not listed"))
+            continue
+        if TYPES[got["type"]] != type_ or got["sensitive"] != (secret == "secret"):
+            wrong.append((kind, name, TYPES[got["type"]], got["sensitive"]))
+        if got["read_only"] != (live == "fixed") and not (c.perigee and got["read_only"] and name.startswith(FIXED_HERE)):
+            wrong.append((kind, name, "read_only", got["read_only"]))
+        older = c.perigee and name.startswith(("log.retention.", "log.roll.", "log.flush.interval.ms", "log.dirs")) and default == "-"
+        derived = c.perigee and kind == "topic" and got["synonyms"] and got["synonyms"][0]["name"] in ("log.retention.hours", "log.roll.hours", "log.roll.jitter.hours")
+        if name not in OTHER_DEFAULT and not older and not derived and default_of(got) != default:
+            wrong.append((kind, name, "default", default_of(got), default))
+        if derived and got["value"] != default:
+            wrong.append((kind, name, "value", got["value"], default))
+    assert not wrong, wrong
+
+
 # ---- changing ----
 
 @test("S16.6 SET, DELETE, APPEND, SUBTRACT: what is not named stays; lists without duplicates")

@@ -120,10 +120,10 @@ END_TEST
 
 /* What is accepted and does nothing is said, and is no mistake. */
 START_TEST(without_effect_is_said) {
-    write_file("num.partitions=3\nlog.retention.hours=168\nauthorizer.class.name=a.b.C\n");
+    write_file("num.partitions=3\nlog.cleaner.threads=2\nauthorizer.class.name=a.b.C\n");
     run("perigee config check server.properties");
     ck_assert_int_eq(s.code, CLI_OK);
-    shell_says(s.out, "server.properties:2: log.retention.hours has no effect here. ");
+    shell_says(s.out, "server.properties:2: log.cleaner.threads has no effect here. ");
     shell_says(s.out, "server.properties:3: authorizer.class.name has no effect here. ");
     shell_says(s.out, "server.properties: 3 settings, no mistakes\n");
     ck_assert_ptr_null(strstr(s.out, "num.partitions"));
