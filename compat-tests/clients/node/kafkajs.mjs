@@ -1,10 +1,11 @@
 // kafkajs 2.x. Its consumer has no assignment without a group: reading is the matter of the group tests. It has gzip of its own;
-// the other codecs are given to it as its users do, here from packages that need no compiler.
+// the other codecs are given to it as its users do, here from packages that need no compiler (lz4js would not do: Kafka cannot
+// read its frames).
 import { createRequire } from 'node:module'
 import zstd from '@mongodb-js/zstd'
+import { lz4Compress, lz4Decompress } from '@platformatic/wasm-utils'
 import kafkajs from 'kafkajs'
 import snappy from 'kafkajs-snappy'
-import lz4 from 'lz4js'
 import { inPieces, placeOffsets, readRecords, runPlan } from './frame.mjs'
 
 const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceTypes } = kafkajs
@@ -13,7 +14,7 @@ const codecs = {
 }
 CompressionCodecs[CompressionTypes.Snappy] = snappy
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: async encoder => Buffer.from(lz4.compress(encoder.buffer)), decompress: async bytes => Buffer.from(lz4.decompress(bytes))
+  compress: async encoder => lz4Compress(encoder.buffer), decompress: async bytes => lz4Decompress(bytes)
 })
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: encoder => zstd.compress(encoder.buffer), decompress: bytes => zstd.decompress(bytes)
