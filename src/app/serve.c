@@ -195,7 +195,7 @@ static void serve_body(void *u) { port_uv_run(u); }
 
 static void serve_loops(struct serve *s) {
     for (uint32_t i = 1; i < s->shards; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof(name), "shard-%u", i);
         if (port_uv_thread_start(name, serve_body, s->ports[i], &s->threads[i]) != ERR_OK) {
             serve_on_fatal(s, "cannot start a shard's thread");

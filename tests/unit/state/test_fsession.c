@@ -146,8 +146,9 @@ START_TEST(S7_32_S7_36_unknown_ids_wrong_epochs_and_mixed_versions) {
     ck_assert_int_eq(fsessions_find(&fs, s->id, 2, false, &found), ERR_BAD_SESSION_EPOCH);     /* a poll is under way */
     fsessions_end(s, 0);
     ck_assert_int_eq(fsessions_find(&fs, s->id, 2, false, &found), ERR_OK);
+    int32_t id = s->id;
     fsessions_close(s);
-    ck_assert_int_eq(fsessions_find(&fs, s->id, 2, false, &found), ERR_NO_SESSION);
+    ck_assert_int_eq(fsessions_find(&fs, id, 2, false, &found), ERR_NO_SESSION);
     end();
 }
 END_TEST
