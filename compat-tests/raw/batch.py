@@ -61,9 +61,10 @@ def compress(codec, data):
     if codec == LZ4:
         lib = library("lz4", "liblz4.so.1")
         lib.LZ4F_compressFrameBound.restype = lib.LZ4F_compressFrame.restype = ctypes.c_size_t
-        size = lib.LZ4F_compressFrameBound(ctypes.c_size_t(len(data)), None)
+        size = lib.LZ4F_compressFrameBound(ctypes.c_size_t(len(data)), None) + 64
         out = ctypes.create_string_buffer(size)
-        n = lib.LZ4F_compressFrame(out, ctypes.c_size_t(size), data, ctypes.c_size_t(len(data)), None)
+        independent = struct.pack("<iiiiQIiiIIIII", 4, 1, *[0] * 11)     # preferences: blocks of 64 KiB that Kafka can read, each by itself
+        n = lib.LZ4F_compressFrame(out, ctypes.c_size_t(size), data, ctypes.c_size_t(len(data)), independent)
         return out.raw[:n]
     if codec == ZSTD:
         lib = library("zstd", "libzstd.so.1")

@@ -5,14 +5,16 @@ DEVIATIONS with the reason; a deviation that no longer occurs fails the test as 
 settings and logs are in differential_admin.py. Only with --full: it starts Kafka. All lines go to build/compat/differential.txt.
 """
 import os
+import random
 import struct
+import time
 
 from raw import batch as rb
 from raw import differential as df
 from raw import schema
 from raw.broker import CACHE, Broker
 from raw.differential import Id, Node, case, until
-from raw.harness import test
+from raw.harness import Context, test
 from raw.tools import need
 
 FAR = 1 << 40
@@ -51,6 +53,7 @@ DEVIATIONS = [
     ("Produce v* null records: *kafka 'silent'", "Kafka 4.3 never answers null records"),
     ("Produce v* one byte more: *", "Kafka drops what follows the batch; perigee stores nothing it was not told about"),
     ("Produce v* transactional, no id: *error: perigee 48, kafka 53", "transactions are not served yet"),
+    ("Produce v* time -2: stored*", "Kafka's largest time is at least -1; perigee stores the largest of the batch"),
     # Fetch
     ("re:Fetch .*log_start: perigee 0, kafka -1", "the log's start is told beside an error, too: clients can use it"),
     ("re:Fetch .*aborted: perigee None, kafka \\[\\]", "null for: nobody asked for committed records only"),
@@ -83,6 +86,10 @@ DEVIATIONS = [
     ("DescribeTopicPartitions v0 empty name: *", "a wrong name, not a broken broker"),
     ("DeleteRecords v* a partition twice: *", "every line of a request has its line in the answer"),
     ("DescribeLogDirs v* without partitions: *", "every line of a request has its line in the answer"),
+]
+
+WALK_DEVIATIONS = [
+    ("*error_message: perigee 'words', kafka None", "refusals come with words"),
 ]
 
 
@@ -187,18 +194,27 @@ def there(s, name):
 # ---- Produce ----
 
 def sent(s, v, data, topic="d-produce", partition=0, acks=-1, **more):
-    """The answer to one batch with offsets relative to the end before it, and by how much the end moved."""
+    """The answer to one batch with offsets relative to the end before it, by how much the end moved, and what then is stored."""
     before = s.ends(topic, 1)[0]
     answer = s.call("Produce", v, acks=acks, topics=[{**named(topic, v), "partitions": [{"index": partition, "records": data}]}], **more)
     if isinstance(answer, dict):
         for p in (p for t in answer["topics"] for p in t["partitions"]):
             p["base_offset"] -= before if p["base_offset"] >= 0 else 0
-    return {"answer": answer, "moved": s.ends(topic, 1)[0] - before}
+    moved = s.ends(topic, 1)[0] - before
+    return {"answer": answer, "moved": moved, "stored": stored(s, topic, before) if moved else None}
+
+
+def stored(s, topic, offset):
+    """The batches from this offset on, as far as they do not tell the time of the day."""
+    data = s.call("Fetch", 11, max_wait_ms=0, min_bytes=1, max_bytes=1 << 24,
+                  topics=[{"name": topic, "partitions": [{"partition": 0, "offset": offset, "max_bytes": 1 << 24}]}])["topics"][0]["partitions"][0]["records"]
+    return [{"at": b.base_offset - offset, "records": b.count, "last": b.last_delta, "attributes": b.attributes, "crc": b.good_crc, "sequence": b.seq, "epoch": b.epoch,
+             "leader epoch": b.leader_epoch, "times": "append" if b.attributes & 8 else (b.max_ts - b.base_ts, b.base_ts % 1000 == rb.T0 % 1000)}
+            for b in rb.batches(data)]
 
 
 def batches():
     """Name -> bytes: what a batch may be like. Times are now, so that no limit is met by chance."""
-    import time
     now = int(time.time() * 1000)
     items = [(b"k", b"v%d" % i, now + i) for i in range(3)]
     good = rb.batch(items)
@@ -235,6 +251,19 @@ for _name, _data in batches().items():
     case("Produce", _name, since=3)(produce_one)
 
 case("Produce", "zstd", since=3)(lambda s, v: sent(s, v, rb.batch(rb.values("z", 3), codec=4)))
+
+
+for _name, _configs in {"gzip": {"compression_type": "gzip"}, "snappy": {"compression_type": "snappy"}, "lz4": {"compression_type": "lz4"}, "zstd": {"compression_type": "zstd"},
+                        "uncompressed": {"compression_type": "uncompressed"}, "append time": {"message_timestamp_type": "LogAppendTime"},
+                        "the past forbidden": {"message_timestamp_before_max_ms": 1000}, "small batches": {"max_message_bytes": 100},
+                        "three replicas in sync": {"min_insync_replicas": 3}, "compacted": {"cleanup_policy": "compact"}}.items():
+    def produce_conf(s, v, configs=_configs, name=_name):
+        topic = f"d-conf-{name.replace(' ', '-')}"
+        if topic not in s.ids:
+            s.create(topic, **configs)
+        items = [(b"k%d" % i, b"value" * 10) for i in range(3)]
+        return [sent(s, v, rb.batch(items, codec=codec), topic=topic) for codec in range(5)] + [sent(s, v, rb.batch([(b"k", b"v")]), topic=topic, acks=1)]
+    case("Produce", f"topic: {_name}", since=7)(produce_conf)
 
 
 @case("Produce", "compacted topic without key", since=3)
@@ -678,6 +707,62 @@ def metadata_counts(s, v):
     return [outcome(s.bytes("Metadata", v, struct.pack(">i", n) + bytes(8))) for n in (0x7fffffff, -2, 1000)]
 
 
+# ---- random walks ----
+
+def walk(sides, seed, steps):
+    """Writes, reads, look-ups by time and cuts by chance, the same on both sides; the lines where they differ."""
+    rng, name = random.Random(seed), f"d-walk-{seed}"
+    configs = rng.choice(({}, {"compression_type": "lz4"}, {"message_timestamp_type": "LogAppendTime"}, {"segment_bytes": 1_048_576}, {"index_interval_bytes": 0}))
+    lines, end = [], 0
+    for s in sides:
+        s.create(name, **configs)
+    for step in range(steps):
+        kind = rng.choice(("produce", "produce", "produce", "fetch", "fetch", "time", "time", "special", "trim"))
+        at, bytes_, codec, count = rng.randrange(-2, end + 3), rng.choice((1, 300, 5000, 1 << 20)), rng.randrange(5), rng.randrange(1, 40)
+        if kind == "produce":
+            size = rng.choice((1, 10, 1000, 20_000))
+            items = [(rng.choice((None, b"k")), rng.randbytes(rng.randrange(size)), rb.T0 + step * 1000 + rng.randrange(-5000, 5000)) for _ in range(count)]
+            data = rb.batch(items, codec=codec)
+            seen = [sent(s, rng_version(seed, step, 7, 12), data, topic=name) for s in sides]
+            end += count
+        elif kind == "fetch":
+            seen = [first_batch(fetched(s, rng_version(seed, step, 10, 16), at, topic=name, part_bytes=bytes_)) for s in sides]
+        elif kind == "time":
+            when = rb.T0 + rng.randrange(-6000, step * 1000 + 6000)
+            seen = [timeless(listed(s, rng_version(seed, step, 4, 10), when, topic=name), configs) for s in sides]
+        elif kind == "special":
+            special = rng.choice((-1, -2, -3))
+            seen = [timeless(listed(s, 8, special, topic=name), configs) for s in sides]
+        else:
+            cut = rng.randrange(0, max(1, end // 2 + 2))
+            seen = [s.call("DeleteRecords", 2, topics=[{"name": name, "partitions": [{"partition": 0, "offset": cut}]}]) for s in sides]
+        reduced = [df.reduce(s, x) for s, x in zip(sides, seen)]
+        lines += [f"walk {seed} step {step} {kind}: {d}" for d in df.differences(*reduced)]
+    return lines
+
+
+def rng_version(seed, step, low, high):
+    """A version that depends on nothing but the step, so that both sides speak the same."""
+    return low + (seed * 7919 + step * 104_729) % (high - low + 1)
+
+
+def first_batch(answer):
+    """Kafka cuts the last batch where the bytes end: only the first one is promised."""
+    for t in answer["topics"]:
+        for p in t["partitions"]:
+            p["records"] = p["records"] and p["records"][:12 + struct.unpack_from(">i", p["records"], 8)[0]]
+            p["log_start"] = 0 if p["error"] else p["log_start"]
+            p["aborted"] = None
+    return answer
+
+
+def timeless(answer, configs):
+    if "message_timestamp_type" in configs:              # the broker's own time: where it lies among the batches is chance
+        for p in (p for t in answer["topics"] for p in t["partitions"]):
+            p["timestamp"] = p["offset"] = 0
+    return answer
+
+
 # ---- the test ----
 
 def prepare(s):
@@ -700,13 +785,22 @@ def prepare(s):
     until(lambda: coordinator(s, 3, "warm")["error"] != 15, "no coordinator")     # Kafka makes the internal topic first
 
 
+def both(c):
+    """perigee and Kafka with the same topics. Kafka serves all tests of this file."""
+    need("java", "mvn")
+    if "kafka" not in KEPT or not KEPT["kafka"].alive():
+        KEPT["kafka"] = Context.shared["differential"] = Broker("kafka").start()
+    sides = [df.Side("perigee", c.own()), df.Side("kafka", KEPT["kafka"])]
+    c.opened.extend(sides)
+    return sides
+
+
+KEPT = {}
+
+
 @test("differential: the same requests to perigee and to Apache Kafka, answers alike but for the listed deviations", only="perigee", full=True)
 def alike(c):
-    need("java", "mvn")
-    kafka = Broker("kafka")
-    c.opened.append(kafka)
-    sides = [df.Side("perigee", c.own()), df.Side("kafka", kafka.start())]
-    c.opened.extend(sides)
+    sides = both(c)
     for s in sides:
         prepare(s)
     words = [w for w in os.environ.get("DIFFERENTIAL", "").split(",") if w]
@@ -720,3 +814,13 @@ def alike(c):
     assert not left, f"{len(left)} differences:\n" + "\n".join(left[:40])
     assert not bare, f"advertised, but without a case: {bare}"
     assert words or not stale, f"deviations that explain nothing any more: {stale}"
+
+
+@test("differential: random walks of writes, reads, look-ups by time and cuts on perigee and on Apache Kafka", only="perigee", full=True)
+def walks(c):
+    sides = both(c)
+    seeds = [int(x) for x in os.environ.get("DIFFERENTIAL_SEEDS", "").split(",") if x] or [int(time.time()) % 1_000_000 + n for n in range(20)]
+    lines = [line for seed in seeds for line in walk(sides, seed, 60)]
+    print(f"# {len(seeds)} walks of 60 steps, seeds {seeds[0]} to {seeds[-1]}", flush=True)
+    left, _ = df.judge(lines, WALK_DEVIATIONS)
+    assert not left, f"{len(left)} differences (DIFFERENTIAL_SEEDS=n replays one):\n" + "\n".join(left[:30])
