@@ -154,6 +154,8 @@ def by_age(c):
         until(lambda: usage(broker, all_old) < 9000)
     assert fill(conn, all_old, 2) == 3
     assert start_of(conn, topic) == 4
+    if not c.perigee:
+        return                                             # Kafka's log start may move back after a kill: it is written once a minute
     broker.kill9()
     broker.start()
     conn = c.conn(broker)

@@ -73,6 +73,7 @@ static void begin(uint32_t shards, uint64_t seed) {
     wn = world_node_new(w, "n");
     ck_assert_int_eq(conf_new(&settings), ERR_OK);
     ck_assert_int_eq(node_conf_from(settings, &conf, why, sizeof why), ERR_OK);
+    conf.topic_defaults.retention_age = -1;        /* these batches are of 1970 */
     ready = false;
     world_node_on_ended(wn, on_ended, NULL);
     ck_assert_int_eq(world_node_start(wn, shards, boot, NULL), ERR_OK);
