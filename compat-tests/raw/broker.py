@@ -27,10 +27,18 @@ class BrokerError(Exception):
     """The broker did not start, or ended when it should not have."""
 
 
+given = set()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody listens on, another at each call: the kernel may name the same one twice in a row."""
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        if port not in given:
+            given.add(port)
+            return port
 
 
 def shell(function, *args):

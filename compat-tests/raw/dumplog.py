@@ -11,7 +11,7 @@ KINDS = ("log", "index", "timeindex", "snapshot", "txnindex")
 
 def files_of(data):
     found = [f for kind in KINDS for f in glob.glob(os.path.join(data, "*-[0-9]*", f"*.{kind}"))]
-    return sorted(f for f in found if "__" not in f)
+    return sorted(f for f in found if not os.path.basename(os.path.dirname(f)).startswith("__"))
 
 
 def judge(data, deep=True, snapshots=True):
