@@ -209,6 +209,11 @@ static err node_boot_dir(struct node *n, char *why, size_t cap) {
     return e == ERR_OK ? datadir_sweep(n->datadir) : e;
 }
 
+static void node_dir_doomed(void *u, const char *dir_name) {
+    struct node *n = u;
+    store_remove_dir(n->shards[0]->store, dir_name);
+}
+
 static err node_boot_all(struct node *n, const struct node_boot *b, char *why, size_t cap) {
     err e = node_boot_shards(n, b);
     e = e == ERR_OK ? node_boot_dir(n, why, cap) : e;
@@ -216,6 +221,9 @@ static err node_boot_all(struct node *n, const struct node_boot *b, char *why, s
     e = e == ERR_OK ? node_boot_stores(n) : e;
     e = e == ERR_OK ? node_boot_logs(n) : e;
     e = e == ERR_OK ? datadir_strays(n->datadir, node_dir_known, n, node_dir_stray) : e;
+    if (e == ERR_OK) {
+        datadir_doomed(n->datadir, node_dir_doomed, n);
+    }
     return e;
 }
 

@@ -25,6 +25,7 @@
 #include "marks_file.h"
 #include "names.h"
 
+#define SWEEP_DIRS 64              /* removed before the start: some, since a full disk may need their space; the others after it */
 #define MARKS_FILE_BYTES_MAX ((size_t)1 << 30)
 #define SMALL_FILE_BYTES_MAX (64 << 10)
 #define FORMAT_PATH NAMES_META_DIR "/format"
@@ -564,14 +565,26 @@ err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic),
     return e == ERR_OK && any ? datadir_sweep(dd) : e;
 }
 
+static bool is_doomed(const struct disk_entry *en) { return en->is_dir && names_ends_with(en->name, "-delete"); }
+
 err datadir_sweep(struct datadir *dd) {
-    for (size_t i = 0; i < dd->names_n; i++) {
-        if (dd->names[i].is_dir && names_ends_with(dd->names[i].name, "-delete")) {
+    for (size_t i = 0, n = 0; i < dd->names_n && n < SWEEP_DIRS; i++) {
+        if (is_doomed(&dd->names[i])) {
             err e = call_path(dd->disk, DISK_RMTREE, dd->names[i].name, NULL);
             if (e != ERR_OK && e != ERR_NOT_FOUND) {
                 return e;
             }
+            dd->names[i].is_dir = false;           /* nor anything else any more */
+            n++;
         }
     }
     return ERR_OK;
+}
+
+void datadir_doomed(const struct datadir *dd, void (*on)(void *u, const char *dir_name), void *u) {
+    for (size_t i = 0; i < dd->names_n; i++) {
+        if (is_doomed(&dd->names[i])) {
+            on(u, dd->names[i].name);
+        }
+    }
 }

@@ -3,36 +3,100 @@
  * Happy path: what is queued or waits is failed at once; the directory is renamed to
  * "<topic>-<partition>.<id>-delete" behind the writes in flight, on the same lane; the root directory is synced (one
  * sync for all that were renamed meanwhile), so that no crash brings a half-emptied directory back under its old
- * name; then it is removed off the turn, on the read lane. The struct goes when its last request came home.
+ * name; then it is removed off the turn, on the read lane, one directory at a time, so that a reader waits for one at most. The struct goes when its last request came home.
  * Failure modes: a rename or sync that fails leaves the directory; the next start finishes the deletion
- * (datadir_bury), as it finishes a removal that a crash interrupts (datadir_sweep).
+ * (datadir_bury), as it finishes a removal that a crash interrupts, or that a stop has no time for (datadir_sweep).
  * Runs on: owner shard. */
+#include <string.h>
+
 #include "base/log.h"
 #include "base/mem.h"
 #include "store_in.h"
 
-struct plog_delete {
+#define DELETE_STOP_MS 2000        /* how long a stop goes on removing */
+
+struct plog_delete {               /* from its old name to its last one */
     struct list link;              /* in st->renamed, then in st->removing */
     struct disk_req rq;
     struct store *st;
     char path[NAMES_DIR_CAP], aside[NAMES_DIR_CAP];
 };
 
-static void on_removed(struct disk_req *rq) {
-    struct plog_delete *pd = rq->u;
-    struct store *st = pd->st;
+struct plog_delete_doom {          /* waits to be removed, or is: many, so small */
+    struct list link;
+    char name[];
+};
+
+static void tell(const struct disk_req *rq) {
     if (rq->err != ERR_OK && rq->err != ERR_NOT_FOUND) {
         log_warn("store.delete", "path='%s' err=%s errno=%d", rq->path, err_name(rq->err), rq->sys_errno);
     }
+}
+
+static void end(struct plog_delete *pd) {
+    pd->st->pending--;
     mem_free(pd);
+}
+
+/* ---- removing, one after the other */
+
+void store_remove_dir(struct store *st, const char *dir_name) {
+    size_t n = strlen(dir_name) + 1;
+    struct plog_delete_doom *doom = mem_alloc(MEM_LOG, sizeof *doom + n);
+    if (doom == NULL) {
+        log_warn("store.memory", "dir='%s' stays until the next start", dir_name);
+        return;
+    }
+    memcpy(doom->name, dir_name, n);
+    list_push_back(&st->doomed, &doom->link);
+    st->pending++;
+}
+
+static void undoom(struct store *st, struct plog_delete_doom *doom) {
     st->pending--;
+    mem_free(doom);
+}
+
+void plog_delete_drop(struct store *st) {
+    size_t n = 0;
+    for (struct list *it; (it = list_pop_front(&st->doomed)); n++) {
+        undoom(st, list_entry(it, struct plog_delete_doom, link));
+    }
+    if (n > 0) {
+        log_info("store.delete_later", "directories=%zu effect='the next start removes them'", n);
+    }
+}
+
+static void on_removed(struct disk_req *rq) {
+    struct store *st = rq->u;
+    tell(rq);
+    undoom(st, st->removing_now);
+    st->removing_now = NULL;
+    plog_delete_pass(st);
     store_settle(st);
 }
+
+void plog_delete_pass(struct store *st) {
+    if (st->stopping && store_now(st) - st->stop_began > DELETE_STOP_MS) {
+        plog_delete_drop(st);
+    }
+    struct list *it = st->removing_now != NULL || st->dead ? NULL : list_pop_front(&st->doomed);
+    if (it != NULL) {
+        st->removing_now = list_entry(it, struct plog_delete_doom, link);
+        st->removal = (struct disk_req){.op = DISK_RMTREE, .lane = DISK_LANE_READ, .path = st->removing_now->name, .done = on_removed, .u = st};
+        disk_submit(st->disk, &st->removal);
+    }
+}
+
+/* ---- a new name first */
 
 static void on_renamed(struct disk_req *rq) {
     struct plog_delete *pd = rq->u;
     if (rq->err != ERR_OK) {
-        on_removed(rq);
+        struct store *st = pd->st;
+        tell(rq);
+        end(pd);
+        store_settle(st);
         return;
     }
     pd->st->root_changed = true;
@@ -47,18 +111,17 @@ static void on_names_synced(struct sync_other *so, err e) {
     st->stop_err = e != ERR_OK ? e : st->stop_err;
     for (struct list *it; (it = list_pop_front(&st->removing));) {
         struct plog_delete *pd = list_entry(it, struct plog_delete, link);
-        pd->rq.op = DISK_RMTREE;
-        pd->rq.lane = DISK_LANE_READ;
-        pd->rq.path = pd->aside;
-        pd->rq.done = on_removed;
         if (e == ERR_OK) {
-            disk_submit(st->disk, &pd->rq);
+            store_remove_dir(st, pd->aside);
         } else {
             pd->rq.err = e;
-            on_removed(&pd->rq);
+            tell(&pd->rq);
         }
+        end(pd);
     }
+    plog_delete_pass(st);
     plog_delete_sync(st);
+    store_settle(st);
 }
 
 /* Renamed directories must not come back: neither after the CLEAN block nor once their files go. */

@@ -37,6 +37,7 @@ err store_new(struct store **ret_st, struct port *port, struct datadir *dd, cons
     list_init(&st->seg_spares);
     list_init(&st->renamed);
     list_init(&st->removing);
+    list_init(&st->doomed);
     st->chunks = chunk_pool_new(LIMIT_CHUNKS_KEPT_BYTES);
     write_init(st);
     heavy_init(st);
@@ -63,6 +64,9 @@ err store_begin(struct store *st) {
 void store_free(struct store *st) {
     if (!st) {
         return;
+    }
+    while (!list_empty(&st->doomed)) {             /* a start that went no further */
+        mem_free(list_pop_front(&st->doomed));
     }
     list_each_safe(it, &st->logs) {
         struct plog *lg = list_entry(it, struct plog, all);
@@ -133,6 +137,7 @@ static void pass(struct store *st, ms now) {
     heavy_pass(st, now, st->stop_step == STOP_CHECKPOINT);
     marks_pass(st, now);
     trim_pass(st);
+    plog_delete_pass(st);
     sync_pass(st, now);            /* what a checkpoint just asked for, when the slot is free */
 }
 
@@ -265,6 +270,7 @@ void store_stop(struct store *st, void (*done)(void *u, err e), void *u) {
     must(!st->stopping);
     st->stopping = true;
     st->stop_step = STOP_WRITING;
+    st->stop_began = store_now(st);
     st->stop_done = done;
     st->stop_u = u;
     store_settle(st);

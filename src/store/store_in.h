@@ -49,6 +49,10 @@ struct store {
     int64_t pending;               /* closes and deletions that a stop waits for */
     bool settling, root_changed, names_busy;   /* root_changed: directories were renamed since its last sync */
     struct list renamed, removing; /* deleted directories that wait for a sync of the root; for the one in flight */
+    struct list doomed;            /* directories that wait to be removed, one after the other */
+    struct plog_delete_doom *removing_now;
+    struct disk_req removal;
+    ms stop_began;
     struct sync_other names;
     const char *root_dir;
     bool recovered;                /* store_begin must sync what recovery cut */
@@ -58,4 +62,6 @@ struct store {
 ms store_now(const struct store *st);
 void store_fatal(struct store *st, const char *why);           /* once; nothing is submitted afterwards */
 void plog_delete_sync(struct store *st);                       /* of the root directory, when names in it changed */
+void plog_delete_pass(struct store *st);                       /* go on removing directories */
+void plog_delete_drop(struct store *st);                       /* forget those that wait: the next start removes them */
 void store_settle(struct store *st);                           /* a request came home: go on with a stop */

@@ -52,5 +52,7 @@ err datadir_strays(struct datadir *dd, bool (*known)(void *u, const char *dir_na
 /* Finish deletions whose record is durable but whose files a crash kept: directories "<topic>-<partition>" of a topic that `named` knows and whose
  * partition.metadata holds an id that `gone` confirms. IO, NOSPACE. */
 err datadir_bury(struct datadir *dd, bool (*named)(void *u, span topic), bool (*gone)(void *u, span topic, uuid topic_id), void *u);
-/* Finish deletions that a crash interrupted (directories ending in -delete). */
+/* Finish deletions that a crash or a stop interrupted (directories ending in -delete): the first of them. IO. */
 err datadir_sweep(struct datadir *dd);
+/* The others, for store_remove_dir: a start does not wait for thousands of them. */
+void datadir_doomed(const struct datadir *dd, void (*on)(void *u, const char *dir_name), void *u);

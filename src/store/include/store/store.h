@@ -43,6 +43,9 @@ err store_new(struct store **ret_st, struct port *port, struct datadir *dd, cons
 /* boot, after every log of this shard is opened and recovered: writes the OPEN block (the directory is dirty from here on). */
 err store_begin(struct store *st);
 
+/* boot: a directory whose topic is gone (datadir_doomed) is removed once the shard runs, off the turn. */
+void store_remove_dir(struct store *st, const char *dir_name);
+
 /* Turn step 3: one gathered write per dirty log without one in flight, at most one sync request in flight, checkpoints that are due. */
 void store_pass(struct store *st, ms now);
 /* When store_pass has something to do by time alone; INT64_MAX when never. */
