@@ -89,7 +89,8 @@ static void moved(struct plog *lg) {
     st->unsynced_bytes -= lg->syncing_bytes;
     lg->fresh = lg->fresh && st->sync.what != SYNC_ALL;
     plog_check(lg);
-    if (lg->written.off > lg->stable.off) {
+    bool cut = lg->written.seg && lg->written.seg->dirty;      /* behind a refused write, since that sync was submitted */
+    if (lg->written.off > lg->stable.off || cut) {
         lg->unsynced_since = st->sync.submitted;
         enlist(lg, lg->want_to > lg->stable.off);
     }

@@ -91,7 +91,7 @@ void trim_rest(struct trim *t) {
 /* All that the log holds goes: the next batch begins a segment of its own. When the disk is busy with it, the segment stays for once. */
 static bool roll_if_all(struct plog *lg, off64 to) {
     const struct seg *sg = plog_active(lg);
-    bool quiet = lg->stable.off == lg->next && lg->sync_in == SYNC_IN_NONE && !lg->writing;
+    bool quiet = lg->stable.off == lg->next && lg->sync_in == SYNC_IN_NONE && !lg->writing && !(sg && sg->dirty);
     if (to != lg->next || !sg || sg->size == 0 || !quiet || !plog_roll(lg)) {
         return false;
     }

@@ -125,9 +125,13 @@ static void on_cut(struct disk_req *rq) {
     struct write_job *j = rq->u;
     struct plog *lg = j->lg;
     lg->cutting = false;
+    j->seg->dirty = true;          /* a sync under way was submitted before the cut: a power loss could undo it */
     files_unpin(lg->st, j->seg, DISK_LANE_WRITE);
     if (rq->err != ERR_OK && !lg->dead) {
         plog_fence(lg, "cutting back a refused write", rq->sys_errno);
+    }
+    if (rq->err == ERR_OK && !lg->dead && j->seg == lg->written.seg) {
+        sync_note_written(lg);     /* nobody waits for it, but until it is synced the log may not go on elsewhere */
     }
     lg->writing = false;
     finish(j);
