@@ -22,7 +22,7 @@ def files(c):
     broker = c.own()
     logs = [matrix.written(name, broker) for name in (matrix.NEWEST_JAVA, matrix.LIBRDKAFKA)]
     status, _ = broker.stop()
-    assert status == 0, broker.log_text()[-1000:]
+    assert status == (0 if c.perigee else 143), broker.log_text()[-1000:]
     dumplog.judge(broker.data)
     out = dumplog.dump(["--deep-iteration"], [f for f in dumplog.files_of(broker.data) if f.endswith(".log")])
     dumped = {os.path.basename(os.path.dirname(part.split("\n", 1)[0])): part for part in out.split("Dumping ")[1:]}
