@@ -33,9 +33,9 @@ def say(what, n):
     print(what, n, flush=True)
 
 
-def request(api, version, values, correlation=1):
+def request(api, version, values, correlation=1, client_id=CLIENT_ID):
     a = schema.APIS[api]
-    return frame(request_header(a.key, version, correlation, CLIENT_ID, version >= a.flex) + schema.encode(api, version, values))
+    return frame(request_header(a.key, version, correlation, client_id, version >= a.flex) + schema.encode(api, version, values))
 
 
 class Member:
@@ -165,7 +165,7 @@ def mute(mob, topic):
 
 def flood(mob, n):
     n = int(n or 100_000)
-    one = request("Metadata", 1, {"topics": []})
+    one = request("ApiVersions", 0, {}, client_id="x" * 250)      # requests and answers are more than sockets hold
     for m in mob.members:
         m.out = b"".join(one[:8] + struct.pack(">i", i) + one[12:] for i in range(n))
         m.push()

@@ -20,7 +20,7 @@ def api_table(c, version=0):
 
 
 def minimal(api, version, topic):
-    """A valid request of this version that changes nothing."""
+    """A valid request of this version that changes nothing; where nothing else is said, one that asks for nothing."""
     name = {"topic_id": topic.id} if version >= 13 else {"name": str(topic)}
     return {
         "Produce": {"acks": 1, "topics": [{**name, "partitions": [{"index": 0, "records": rb.batch(rb.values("m", 1))}]}]},
@@ -33,7 +33,7 @@ def minimal(api, version, topic):
         "DeleteTopics": {"names": ["no-such-topic"]} if version < 6 else {"topics": [{"name": "no-such-topic"}]},
         "InitProducerId": {},
         "OffsetForLeaderEpoch": {"topics": [{"name": str(topic), "partitions": [{"partition": 0, "epoch": 0}]}]},
-    }[api]
+    }.get(api, {})
 
 
 def alive(c, broker=None):
@@ -94,7 +94,7 @@ def each_version(c):
             answer = conn.call(api, version, **minimal(api, version, topic))
             if api == "FindCoordinator" and not c.perigee:
                 continue                             # Kafka creates the internal topic first: 15 until then
-            if "topics" in answer and api not in ("DeleteTopics", "CreateTopics"):
+            if answer.get("topics") and api not in ("DeleteTopics", "CreateTopics"):
                 part = answer["topics"][0]["partitions"][0]
                 assert part["error"] == 0, (api, version, answer)
             assert answer.get("error", 0) == 0, (api, version, answer)

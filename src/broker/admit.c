@@ -1,4 +1,4 @@
-/* The memory budget of a shard, in three pools. See admit.h.
+/* The memory budget of a shard, in pools. See admit.h.
  * Happy path: take, give. Over a pool's budget: waiters in order; a give wakes as many as now fit.
  * Runs on: the shard. */
 #include "broker/admit.h"
@@ -16,20 +16,20 @@ static void admit_pool_init(struct admit_pool *p, size_t max) {
 void admit_init(struct admit *a, size_t max, size_t reserve) {
     admit_pool_init(&a->big, max / 2);
     admit_pool_init(&a->small, reserve);
+    admit_pool_init(&a->tiny, reserve / 2);
     admit_pool_init(&a->replies, max / 2);
+    admit_pool_init(&a->little, reserve / 2);
 }
 
-bool admit_is_small(size_t bytes) { return bytes <= LIMIT_FRAME_SMALL_BYTES; }
+static struct admit_pool *admit_pool_of(struct admit *a, size_t bytes) {
+    return bytes <= LIMIT_FRAME_TINY_BYTES + ADMIT_RQ_BYTES ? &a->tiny : bytes <= LIMIT_FRAME_SMALL_BYTES ? &a->small : &a->big;
+}
 
-bool admit_is_tight(const struct admit *a) { return !list_empty(&a->big.waiting); }
+bool admit_is_tight_for(const struct admit *a, size_t bytes) { return !list_empty(&admit_pool_of((struct admit *)(uintptr_t)a, bytes)->waiting); }
 
-bool admit_is_tight_for(const struct admit *a, size_t bytes) { return !list_empty(admit_is_small(bytes) ? &a->small.waiting : &a->big.waiting); }
+bool admit_is_short(const struct admit *a) { return !list_empty(&a->big.waiting) || !list_empty(&a->small.waiting) || !list_empty(&a->tiny.waiting); }
 
-bool admit_is_short(const struct admit *a) { return admit_is_tight(a) || !list_empty(&a->small.waiting); }
-
-bool admit_waits_for_replies(const struct admit *a) { return !list_empty(&a->replies.waiting); }
-
-static struct admit_pool *admit_pool_of(struct admit *a, bool small) { return small ? &a->small : &a->big; }
+bool admit_waits_for_replies(const struct admit *a) { return !list_empty(&a->replies.waiting) || !list_empty(&a->little.waiting); }
 
 /* With nothing taken anything fits: one frame above the whole budget is let in alone. */
 static bool admit_fits(const struct admit_pool *p, size_t bytes) { return p->used == 0 || (bytes <= p->max && p->used <= p->max - bytes); }
@@ -46,12 +46,18 @@ static bool admit_pool_take(struct admit_pool *p, struct admit_wait *w, size_t b
 }
 
 bool admit_take(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
-    return admit_pool_take(admit_pool_of(a, admit_is_small(bytes)), w, bytes, ready);
+    return admit_pool_take(admit_pool_of(a, bytes), w, bytes, ready);
 }
 
 bool admit_take_reply(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
     return admit_pool_take(&a->replies, w, bytes, ready);
 }
+
+bool admit_take_little(struct admit *a, struct admit_wait *w, size_t bytes, void (*ready)(struct admit_wait *w)) {
+    return admit_pool_take(&a->little, w, bytes, ready);
+}
+
+bool admit_is_full_of_replies(const struct admit *a, size_t bytes) { return !list_empty(&a->replies.waiting) || !admit_fits(&a->replies, bytes); }
 
 void admit_cancel(struct admit_wait *w) { list_remove(&w->link); }
 
@@ -74,7 +80,9 @@ static void admit_pool_give(struct admit_pool *p, size_t bytes) {
     p->giving = false;
 }
 
-void admit_give(struct admit *a, size_t bytes, bool small) { admit_pool_give(admit_pool_of(a, small), bytes); }
+void admit_give(struct admit *a, size_t bytes) { admit_pool_give(admit_pool_of(a, bytes), bytes); }
+
+void admit_give_little(struct admit *a, size_t bytes) { admit_pool_give(&a->little, bytes); }
 
 void admit_give_reply(struct admit *a, size_t bytes) { admit_pool_give(&a->replies, bytes); }
 
@@ -86,4 +94,4 @@ size_t admit_more(struct admit *a, size_t want) {
     return got;
 }
 
-void admit_over(struct admit *a, size_t bytes) { a->replies.used += bytes; }
+void admit_over(struct admit *a, size_t bytes, bool little) { (little ? &a->little : &a->replies)->used += bytes; }

@@ -87,6 +87,7 @@ static void fetch_watch(struct fetch_work *w) {
     rq_drop_frame(w->rq);
     rq_uncharge(w->rq, w->charged);
     w->charged = 0;
+    w->has_counted = false;
     if (!timer_is_set(&w->timer)) {
         shard_timer(w->rq->sh, &w->timer, w->due);
     }
@@ -99,7 +100,7 @@ static void fetch_watch(struct fetch_work *w) {
 }
 
 static void fetch_look_again(struct fetch_work *w) {
-    w->probing = w->min_bytes > 1 && !w->over && w->asks_n > 0;
+    w->probing = fetch_counts_first(w) && w->asks_n > 0;
     fetch_look(w);
 }
 
@@ -110,6 +111,7 @@ void fetch_judge(struct fetch_work *w) {
     }
     struct fetch_found f = fetch_sum(w);
     w->failed = f.failed;
+    fetch_note_count(w, f.bytes);
     bool enough = w->over || w->failed || w->asks_n == 0 || f.bytes >= (size_t)w->min_bytes;
     if (!enough) {
         fetch_watch(w);

@@ -1,6 +1,7 @@
 /* A connection: frames in, replies out.
  *
- * Happy path: bytes land in the shard's scratch until a frame's size is known; the size is charged, a chunk taken, and the rest of the frame lands in the chunk itself. A whole frame is
+ * Happy path: bytes land in the shard's scratch until a frame's size is known and its first 4 KiB (or all of it) are there; the size is charged, a chunk taken, and the rest of the frame
+ * lands in the chunk itself. A whole frame is
  * decoded and joins cn->rqs. A request starts when all before it are done, except that consecutive Produce requests overlap once the former is sent on to the logs (S1.2). At step 5 the done ones at the front are encoded into
  * one chain and sent at once; they are freed when the kernel has taken the last byte.
  * Failure modes: a size that is negative or above the maximum, undecodable bytes, an API or version not served: closed, with one line (S1.1, S1.6). Memory short: the frame waits, the
@@ -27,7 +28,6 @@
 #define CONN_TIGHT_BYTES_PER_MS 64
 #define CONN_DRAIN_MS 3000
 #define CONN_OUTS_KEPT 64
-#define CONN_RQ_OVERHEAD 512           /* charged beside a frame: what a small request costs us */
 
 /* Replies of one flush, on their way to the socket. */
 struct conn_out {
@@ -41,6 +41,7 @@ struct conn_out {
 
 static void conn_cut(struct conn *cn, const uint8_t *p, size_t n);
 static void conn_start(struct conn *cn);
+static void conn_frame(struct conn *cn);
 
 static const char *conn_name(const struct conn *cn) { return cn->client[0] != '\0' ? cn->client : "?"; }
 
@@ -89,22 +90,23 @@ static void conn_hurry(struct conn *cn) {
 
 /* Not read because too many requests wait: behind a parked one they would wait long, and nobody would see the client go. */
 static void conn_hurry_full(struct conn *cn) {
-    if (cn->rqs_n >= LIMIT_CONN_INFLIGHT) {
+    if (cn->rqs_n >= LIMIT_CONN_INFLIGHT || (cn->rqs_n >= LIMIT_CONN_INFLIGHT_SHORT && admit_is_short(&cn->set->sh->admit))) {
         conn_hurry(cn);
     }
 }
 
-static void conn_give(struct conn *cn, size_t charge) { admit_give(&cn->set->sh->admit, charge, admit_is_small(charge)); }
+static void conn_give(struct conn *cn, size_t charge) { admit_give(&cn->set->sh->admit, charge); }
 
 static void conn_stop_reading(struct conn *cn) {
     if (cn->waiting_admit) {
         admit_cancel(&cn->admit);
         cn->waiting_admit = false;
-    } else if (cn->frame != NULL) {
-        conn_give(cn, cn->frame_n + CONN_RQ_OVERHEAD);
+    } else if (cn->frame != NULL && !cn->early) {
+        conn_give(cn, cn->frame_n + ADMIT_RQ_BYTES);
     }
     chunk_unref(cn->frame);
     cn->frame = NULL;
+    cn->early = false;
     chunk_unref(cn->aside);
     cn->aside = NULL;
     cn->head_n = 0;
@@ -258,11 +260,18 @@ static void conn_reply(struct conn *cn) {
 }
 
 static bool conn_has_room(const struct conn *cn) {
-    return cn->closing == CONN_OPEN && !cn->waiting_admit && cn->rqs_n < LIMIT_CONN_INFLIGHT && cn->unsent_n < LIMIT_CONN_UNSENT &&
+    uint32_t inflight = admit_is_short(&cn->set->sh->admit) ? LIMIT_CONN_INFLIGHT_SHORT : LIMIT_CONN_INFLIGHT;
+    return cn->closing == CONN_OPEN && !cn->waiting_admit && cn->rqs_n < inflight && cn->unsent_n < LIMIT_CONN_UNSENT &&
            cn->set->sh->port->net->unsent(cn->net) < LIMIT_CONN_OUT_BYTES;
 }
 
+/* A frame that was whole before it was charged. */
+static bool conn_is_pending(const struct conn *cn) { return cn->frame != NULL && !cn->early && cn->frame_got == cn->frame_n; }
+
 static void conn_resume(struct conn *cn) {
+    if (conn_is_pending(cn) && conn_has_room(cn)) {
+        conn_frame(cn);
+    }
     if (cn->aside != NULL && conn_has_room(cn)) {
         struct chunk *c = cn->aside;
         cn->aside = NULL;
@@ -294,16 +303,19 @@ void conn_changed(struct conn *cn) { shard_flush_later(cn->set->sh, &cn->flush);
 
 /* ---- requests ---- */
 
-static bool conn_may_start(const struct rq *rq, bool running, bool all_overlap) {
-    return rq->state == RQ_WAITING && (!running || (all_overlap && rq->row->overlaps));
+/* Beside producing nothing is begun for a client that does not take the replies it has: it would hold more memory of those that read (T56). */
+static bool conn_takes(const struct conn *cn) { return list_empty(&cn->outs) || cn->set->sh->port->net->unsent(cn->net) == 0; }
+
+static bool conn_may_start(const struct rq *rq, bool running, bool all_overlap, bool takes) {
+    return rq->state == RQ_WAITING && (takes || rq->row->overlaps) && (!running || (all_overlap && rq->row->overlaps));
 }
 
 /* Start what order allows: the first, and consecutive ones that overlap. */
 static void conn_start(struct conn *cn) {
-    bool running = false, all_overlap = true;
+    bool running = false, all_overlap = true, takes = conn_takes(cn);
     list_each_safe(it, &cn->rqs) {
         struct rq *rq = list_entry(it, struct rq, link);
-        if (conn_may_start(rq, running, all_overlap)) {
+        if (conn_may_start(rq, running, all_overlap, takes)) {
             rq_run(rq);
         }
         if (rq->state == RQ_WAITING) {
@@ -318,7 +330,7 @@ static void conn_start(struct conn *cn) {
 
 static void conn_frame(struct conn *cn) {
     struct chunk *frame = cn->frame;
-    size_t charge = cn->frame_n + CONN_RQ_OVERHEAD;
+    size_t charge = cn->frame_n + ADMIT_RQ_BYTES;
     cn->frame = NULL;
     struct rq *rq = rq_new(cn, frame, cn->frame_n, charge);
     if (rq == NULL) {
@@ -353,12 +365,27 @@ static const char *conn_bad_size(const struct conn *cn, uint32_t n) {
     return n > INT32_MAX ? "negative frame size" : "frame above socket.request.max.bytes";
 }
 
-static bool conn_take_frame(struct conn *cn, size_t n) {
+/* Bytes that the chunk of the frame being read is for. */
+static size_t conn_frame_room(const struct conn *cn) { return cn->early && cn->frame_n > LIMIT_FRAME_TINY_BYTES ? LIMIT_FRAME_TINY_BYTES : cn->frame_n; }
+
+static bool conn_take_chunk(struct conn *cn, size_t n) {
+    struct chunk *early = cn->frame;
     cn->frame = chunk_new(cn->set->sh->chunks, n);
-    cn->frame_n = n;
-    cn->frame_got = 0;
-    if (cn->frame == NULL) {
-        conn_give(cn, n + CONN_RQ_OVERHEAD);
+    if (cn->frame != NULL && early != NULL) {
+        memcpy(cn->frame->data, early->data, cn->frame_got);
+    }
+    chunk_unref(early);
+    return cn->frame != NULL;
+}
+
+/* The frame is charged: it may be read on. */
+static bool conn_take_frame(struct conn *cn) {
+    size_t n = cn->frame_n;
+    bool whole = cn->frame != NULL && cn->frame_got == n;
+    cn->early = false;
+    cn->frame_since = shard_now(cn->set->sh);
+    if (!whole && !conn_take_chunk(cn, n)) {
+        conn_give(cn, n + ADMIT_RQ_BYTES);
         conn_refuse(cn, "out of memory");
         return false;
     }
@@ -368,14 +395,33 @@ static bool conn_take_frame(struct conn *cn, size_t n) {
 static void conn_admitted(struct admit_wait *w) {
     struct conn *cn = list_entry(w, struct conn, admit);
     cn->waiting_admit = false;
-    cn->frame_since = shard_now(cn->set->sh);
-    if (conn_take_frame(cn, w->bytes - CONN_RQ_OVERHEAD)) {
+    if (conn_take_frame(cn)) {
         conn_changed(cn);                          /* step 5 goes on with what lies aside, and with reading */
     }
 }
 
-/* The four bytes of a size are there. True when the frame may be filled now. */
-static bool conn_size(struct conn *cn) {
+/* True when the frame may be filled on now. */
+static bool conn_charge(struct conn *cn) {
+    if (!admit_take(&cn->set->sh->admit, &cn->admit, cn->frame_n + ADMIT_RQ_BYTES, conn_admitted)) {
+        mark("conn.admission");
+        cn->waiting_admit = true;
+        return false;
+    }
+    return conn_take_frame(cn);
+}
+
+/* The chunk of the frame being read is full. */
+static void conn_filled(struct conn *cn) {
+    if (cn->early && !conn_charge(cn)) {
+        return;
+    }
+    if (cn->frame_got == cn->frame_n) {
+        conn_frame(cn);
+    }
+}
+
+/* The four bytes of a size are there, and `have` bytes behind them. True when the frame may be filled now. */
+static bool conn_size(struct conn *cn, size_t have) {
     uint32_t n = be32_get(cn->head);
     cn->head_n = 0;
     if (n > cn->set->sh->node->conf.frame_bytes_max || n > INT32_MAX) {
@@ -389,12 +435,17 @@ static bool conn_size(struct conn *cn) {
         return false;
     }
     cn->frame_since = shard_now(cn->set->sh);
-    if (!admit_take(&cn->set->sh->admit, &cn->admit, n + CONN_RQ_OVERHEAD, conn_admitted)) {
-        mark("conn.admission");
-        cn->waiting_admit = true;
+    cn->frame_n = n;
+    cn->frame_got = 0;
+    cn->early = true;
+    if (have >= conn_frame_room(cn)) {
+        return conn_charge(cn);
+    }
+    if (!conn_take_chunk(cn, conn_frame_room(cn))) {
+        conn_refuse(cn, "out of memory");
         return false;
     }
-    return conn_take_frame(cn, n);
+    return true;
 }
 
 /* Keep what cannot be taken in now; it is bounded by one read. */
@@ -420,18 +471,18 @@ static void conn_cut(struct conn *cn, const uint8_t *p, size_t n) {
             cn->head_n += (uint32_t)take;
             p += take;
             n -= take;
-            if (cn->head_n < 4 || !conn_size(cn)) {
+            if (cn->head_n < 4 || !conn_size(cn, n)) {
                 continue;
             }
         }
-        size_t want = cn->frame_n - cn->frame_got;
+        size_t want = conn_frame_room(cn) - cn->frame_got;
         size_t take = want < n ? want : n;
         memcpy(cn->frame->data + cn->frame_got, p, take);
         cn->frame_got += take;
         p += take;
         n -= take;
-        if (cn->frame_got == cn->frame_n) {
-            conn_frame(cn);
+        if (cn->frame_got == conn_frame_room(cn)) {
+            conn_filled(cn);
         }
     }
     conn_set_aside(cn, p, n);
@@ -439,14 +490,14 @@ static void conn_cut(struct conn *cn, const uint8_t *p, size_t n) {
 
 static size_t conn_on_room(void *u, uint8_t **ret_p) {
     struct conn *cn = u;
-    if (cn->aside != NULL || !conn_has_room(cn)) {
+    if (cn->aside != NULL || !conn_has_room(cn) || conn_is_pending(cn)) {
         cn->paused = true;
         conn_hurry_full(cn);
         return 0;
     }
     if (cn->frame != NULL) {
         *ret_p = cn->frame->data + cn->frame_got;
-        return cn->frame_n - cn->frame_got;
+        return conn_frame_room(cn) - cn->frame_got;
     }
     *ret_p = cn->set->scratch;
     return admit_is_short(&cn->set->sh->admit) ? CONN_SCRATCH_TIGHT_BYTES : CONN_SCRATCH_BYTES;
@@ -467,8 +518,8 @@ static void conn_on_data(void *u, size_t n) {
     cn->frame_since = began ? cn->active : cn->frame_since;
     if (cn->frame != NULL) {
         cn->frame_got += n;
-        if (cn->frame_got == cn->frame_n) {
-            conn_frame(cn);
+        if (cn->frame_got == conn_frame_room(cn)) {
+            conn_filled(cn);
         }
     } else {
         conn_cut(cn, cn->set->scratch, n);
@@ -490,7 +541,7 @@ static bool conn_is_slow(const struct conn *cn, ms now) {
     if (cn->frame == NULL) {
         return took >= CONN_HEAD_MS;
     }
-    bool tight = admit_is_tight_for(&cn->set->sh->admit, cn->frame_n + CONN_RQ_OVERHEAD);
+    bool tight = !cn->early && admit_is_tight_for(&cn->set->sh->admit, cn->frame_n + ADMIT_RQ_BYTES);
     ms least = tight ? CONN_TIGHT_BYTES_PER_MS : CONN_BODY_BYTES_PER_MS;
     return took >= (tight ? CONN_TIGHT_MS : CONN_STALL_MS) && (ms)cn->frame_got < took * least;
 }

@@ -48,6 +48,7 @@ struct conn {
     uint32_t head_n;
     struct chunk *frame;                           /* being filled */
     size_t frame_n, frame_got;
+    bool early;                                    /* it is the frame's beginning only, and not charged yet */
     struct chunk *aside;                           /* bytes read beyond what admission or order lets in */
     size_t aside_n;
     uint32_t fetches;                              /* rotates partition order (S7.21) */

@@ -34,6 +34,7 @@ struct fetch_work {
     struct arena *mem;                 /* of parts and asks: the request's, or `look` */
     struct arena look;                 /* in a session: what one look needs */
     size_t budget, charged;
+    size_t counted;                    /* bytes that the last look counted; 0: none, or it took them */
     int32_t max_bytes, min_bytes;
     ms due;
     struct timer timer;
@@ -42,6 +43,7 @@ struct fetch_work {
     bool watching, probing, read_committed;
     bool wants_session;                /* the answer may open one */
     bool privileged;
+    bool has_counted;                  /* the last look did */
     bool parked;                       /* in a session: nothing is out but watches */
     struct fsession *session;          /* busy with this */
     struct ask bounce;                 /* to ourselves, behind the watches that came home with the one that woke us */
@@ -65,6 +67,9 @@ struct fetch_part *fetch_nth(const struct fetch_work *w, size_t i);
 struct read_part *fetch_read_part(const struct fetch_work *w, const struct fetch_part *fp);
 /* Charge (after those who wait for the same), read or count; fetch_judge when all is home. */
 void fetch_look(struct fetch_work *w);
+/* Are bytes counted before they are taken? Where more than one is wanted; and when memory is short, for who wants little need not wait behind who wants much. */
+bool fetch_counts_first(const struct fetch_work *w);
+void fetch_note_count(struct fetch_work *w, size_t bytes);     /* a look is home */
 struct fetch_found fetch_sum(const struct fetch_work *w);
 void fetch_settle_charge(struct fetch_work *w, size_t bytes);
 void fetch_part_blank(const struct fetch_work *w, struct k_fetch_resp_topic_part *to, int32_t partition);

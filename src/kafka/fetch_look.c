@@ -170,7 +170,7 @@ static void fetch_admitted(struct rq *rq) {
         fetch_gone(w);
         return;
     }
-    rq->charge += admit_more(&rq->sh->admit, w->budget - rq->charge);
+    rq->charge += rq->little ? 0 : admit_more(&rq->sh->admit, w->budget - rq->charge);
     w->charged = rq->charge;
     fetch_read(w);
 }
@@ -181,8 +181,18 @@ void fetch_look(struct fetch_work *w) {
     } else if (w->probing || w->charged > 0) {
         fetch_read(w);
     } else {
-        rq_charge(w->rq, w->budget < FETCH_LEAST_BYTES ? w->budget : FETCH_LEAST_BYTES, fetch_admitted);
+        size_t least = w->budget < FETCH_LEAST_BYTES ? w->budget : FETCH_LEAST_BYTES;
+        rq_charge(w->rq, w->counted > 0 && w->counted < least ? w->counted : least, fetch_admitted);
     }
+}
+
+bool fetch_counts_first(const struct fetch_work *w) {
+    return (w->min_bytes > 1 && !w->over) || (!w->has_counted && admit_is_full_of_replies(&w->rq->sh->admit, FETCH_LEAST_BYTES));
+}
+
+void fetch_note_count(struct fetch_work *w, size_t bytes) {
+    w->has_counted = w->probing;
+    w->counted = w->probing ? bytes : 0;
 }
 
 struct fetch_found fetch_sum(const struct fetch_work *w) {
@@ -199,8 +209,7 @@ struct fetch_found fetch_sum(const struct fetch_work *w) {
 
 void fetch_settle_charge(struct fetch_work *w, size_t bytes) {
     if (bytes > w->charged) {
-        admit_over(&w->rq->sh->admit, bytes - w->charged);         /* a first batch came whole (S7.2) */
-        w->rq->charge += bytes - w->charged;
+        rq_charge_over(w->rq, bytes - w->charged);     /* a first batch came whole (S7.2) */
     } else {
         rq_uncharge(w->rq, w->charged - bytes);
     }

@@ -270,6 +270,7 @@ static void fetch_session_park(struct fetch_work *w) {
     rq_drop_frame(w->rq);
     rq_uncharge(w->rq, w->charged);
     w->charged = 0;
+    w->has_counted = false;
     if (!timer_is_set(&w->timer)) {
         shard_timer(w->rq->sh, &w->timer, w->due);
     }
@@ -284,7 +285,7 @@ void fetch_session_look(struct fetch_work *w) {
         return;
     }
     fetch_session_forget_look(w);
-    w->probing = w->min_bytes > 1 && !w->over;
+    w->probing = fetch_counts_first(w);
     size_t n = fsession_take(w->session, !w->probing);
     if (n == 0) {
         if (w->over) {
@@ -337,6 +338,7 @@ void fetch_session_judge(struct fetch_work *w) {
         return;
     }
     fetch_session_keep(w);
+    fetch_note_count(w, w->session->found);
     w->over = w->over || f.failed || w->session->found >= (size_t)w->min_bytes;        /* counted: now take the bytes */
     if (w->over || !list_empty(&w->session->due)) {
         fetch_session_look(w);

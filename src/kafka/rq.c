@@ -32,7 +32,7 @@ static void rq_uncharge_frame(struct rq *rq) {
     size_t n = rq->frame_charge;
     rq->frame_charge = 0;
     if (n > 0) {
-        admit_give(&rq->sh->admit, n, admit_is_small(n));
+        admit_give(&rq->sh->admit, n);
     }
 }
 
@@ -129,17 +129,26 @@ static void rq_admitted(struct admit_wait *w) {
 }
 
 void rq_charge(struct rq *rq, size_t n, void (*next)(struct rq *rq)) {
+    struct admit *a = &rq->sh->admit;
     rq->admitted = next;
-    if (admit_take_reply(&rq->sh->admit, &rq->admit, n, rq_admitted)) {
+    rq->little = rq->charge == 0 && n <= LIMIT_REPLY_LITTLE_BYTES;
+    if (rq->little ? admit_take_little(a, &rq->admit, n, rq_admitted) : admit_take_reply(a, &rq->admit, n, rq_admitted)) {
         rq->charge += n;
         next(rq);
     }
 }
 
+void rq_charge_over(struct rq *rq, size_t n) {
+    rq->charge += n;
+    admit_over(&rq->sh->admit, n, rq->little);
+}
+
 void rq_uncharge(struct rq *rq, size_t n) {
     n = n < rq->charge ? n : rq->charge;
     rq->charge -= n;
-    if (n > 0) {
+    if (n > 0 && rq->little) {
+        admit_give_little(&rq->sh->admit, n);
+    } else if (n > 0) {
         admit_give_reply(&rq->sh->admit, n);
     }
 }

@@ -12,6 +12,7 @@ struct rq {
     struct chunk *frame;               /* NULL once dropped */
     size_t frame_n;
     size_t charge;                     /* admitted bytes of the reply, given back at the end */
+    bool little;                       /* they are of the memory for little replies */
     size_t frame_charge;               /* of the frame; its pool follows from its size */
     struct arena arena;
     const struct msg_api *api;
@@ -50,6 +51,8 @@ void rq_fail(struct rq *rq, err why);
 void rq_drop_frame(struct rq *rq);
 /* Charge n more bytes of the reply, now or later; then go on with next(rq). */
 void rq_charge(struct rq *rq, size_t n, void (*next)(struct rq *rq));
+/* Charge n more that are there already, whatever fits. */
+void rq_charge_over(struct rq *rq, size_t n);
 void rq_uncharge(struct rq *rq, size_t n);
 /* n zeroed elements of size bytes, or NULL (then call rq_fail). */
 void *rq_array(struct rq *rq, size_t n, size_t bytes);

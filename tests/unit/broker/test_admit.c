@@ -13,6 +13,7 @@
 #define RESERVE ((size_t)256 << 10)
 #define BIG ((size_t)600 << 10)
 #define SMALL ((size_t)60 << 10)
+#define TINY ((size_t)LIMIT_FRAME_TINY_BYTES + ADMIT_RQ_BYTES)
 
 static struct admit a;
 static int ready_n;
@@ -46,13 +47,13 @@ START_TEST(first_come_first_served) {
     ck_assert(admit_take(&a, &x, BIG, on_ready));
     ck_assert(!admit_take(&a, &y, BIG, on_ready));
     ck_assert(!admit_take(&a, &z, (size_t)100 << 10, on_ready));       /* it would fit, but y came first */
-    ck_assert(admit_is_tight(&a));
-    admit_give(&a, BIG, false);
+    ck_assert(admit_is_tight_for(&a, BIG));
+    admit_give(&a, BIG);
     ck_assert_int_eq(ready_n, 2);
     ck_assert_ptr_eq(last, &z);
-    admit_give(&a, BIG, false);
-    admit_give(&a, (size_t)100 << 10, false);
-    ck_assert(!admit_is_tight(&a));
+    admit_give(&a, BIG);
+    admit_give(&a, (size_t)100 << 10);
+    ck_assert(!admit_is_tight_for(&a, BIG));
     ck_assert_uint_eq(a.big.used, 0);
 }
 END_TEST
@@ -68,8 +69,33 @@ START_TEST(small_frames_go_on_while_large_ones_hold_everything) {
         ck_assert(admit_take(&a, &s, SMALL, on_ready));
     }
     ck_assert(!admit_take(&a, &s, SMALL, on_ready));                   /* the reserve is bounded too */
-    admit_give(&a, SMALL, true);
+    admit_give(&a, SMALL);
     ck_assert_int_eq(ready_n, 1);
+}
+END_TEST
+
+START_TEST(T56_tiny_frames_and_little_replies_wait_for_nobody_who_holds_more) {
+    begin();
+    WAITER(x);
+    WAITER(y);
+    WAITER(s);
+    for (size_t used = 0; used + SMALL <= RESERVE; used += SMALL) {
+        ck_assert(admit_take(&a, &x, SMALL, on_ready));
+    }
+    ck_assert(!admit_take(&a, &x, SMALL, on_ready));
+    ck_assert(admit_take(&a, &s, TINY, on_ready));
+    ck_assert(!admit_is_tight_for(&a, TINY));
+    ck_assert(admit_is_tight_for(&a, SMALL));
+    ck_assert(admit_take_reply(&a, &y, MAX / 2, on_ready));
+    ck_assert(admit_is_full_of_replies(&a, 1));
+    ck_assert(!admit_take_reply(&a, &y, 1, on_ready));
+    ck_assert(admit_take_little(&a, &s, RESERVE / 2, on_ready));
+    WAITER(z);
+    ck_assert(!admit_take_little(&a, &z, 1, on_ready));                /* bounded, too */
+    ck_assert(admit_waits_for_replies(&a));
+    admit_give_little(&a, RESERVE / 2);
+    ck_assert_ptr_eq(last, &z);
+    ck_assert_uint_eq(a.little.used, 1);
 }
 END_TEST
 
@@ -97,13 +123,13 @@ START_TEST(what_is_larger_than_the_pool_is_let_in_alone) {
     ck_assert(admit_take(&a, &x, BIG, on_ready));
     ck_assert(!admit_take(&a, &huge, 100 * MAX, on_ready));
     ck_assert(admit_take(&a, &s, SMALL, on_ready));
-    admit_give(&a, BIG, false);
+    admit_give(&a, BIG);
     ck_assert_ptr_eq(last, &huge);                                     /* small ones do not hold it up */
     WAITER(y);
     ck_assert(!admit_take(&a, &y, BIG, on_ready));
-    admit_give(&a, 100 * MAX, false);
+    admit_give(&a, 100 * MAX);
     ck_assert_ptr_eq(last, &y);
-    admit_give(&a, BIG, false);
+    admit_give(&a, BIG);
     WAITER(r);
     ck_assert(admit_take_reply(&a, &r, 100 * MAX, on_ready));
     admit_give_reply(&a, 100 * MAX);
@@ -120,7 +146,7 @@ START_TEST(a_cancelled_waiter_is_not_called_and_charges_nothing) {
     ck_assert(!admit_take(&a, &z, BIG, on_ready));
     admit_cancel(&y);
     admit_cancel(&y);
-    admit_give(&a, BIG, false);
+    admit_give(&a, BIG);
     ck_assert_int_eq(ready_n, 1);
     ck_assert_ptr_eq(last, &z);
     ck_assert_uint_eq(a.big.used, BIG);
@@ -152,23 +178,25 @@ static void leave(struct guest *g) {
     if (g->reply) {
         admit_give_reply(&a, g->bytes);
     } else {
-        admit_give(&a, g->bytes, admit_is_small(g->bytes));
+        admit_give(&a, g->bytes);
     }
 }
 
 static void check_bounds(void) {
-    size_t big = 0, small = 0, replies = 0, alone = 0;
+    size_t big = 0, small = 0, tiny = 0, replies = 0, alone = 0;
     for (int i = 0; i < CROWD; i++) {
         struct guest *g = &crowd[i];
         if (g->in) {
-            *(g->reply ? &replies : admit_is_small(g->bytes) ? &small : &big) += g->bytes;
+            *(g->reply ? &replies : g->bytes <= TINY ? &tiny : g->bytes <= LIMIT_FRAME_SMALL_BYTES ? &small : &big) += g->bytes;
             alone += g->bytes > MAX / 2;
         }
     }
     ck_assert_uint_eq(big, a.big.used);
     ck_assert_uint_eq(small, a.small.used);
+    ck_assert_uint_eq(tiny, a.tiny.used);
     ck_assert_uint_eq(replies, a.replies.used);
     ck_assert(small <= RESERVE);
+    ck_assert(tiny <= RESERVE / 2);
     ck_assert(alone > 0 || (big <= MAX / 2 && replies <= MAX / 2));
 }
 
@@ -185,7 +213,7 @@ START_TEST(a_crowd_stays_within_the_budget_and_everyone_gets_in) {
             g->waits = false;
         } else if (!g->waits) {
             list_init(&g->w.link);
-            g->bytes = 1 + prng_below(&rng, prng_chance(&rng, 1, 50) ? 3 * MAX : prng_chance(&rng, 1, 2) ? MAX / 4 : LIMIT_FRAME_SMALL_BYTES);
+            g->bytes = 1 + prng_below(&rng, prng_chance(&rng, 1, 50) ? 3 * MAX : prng_chance(&rng, 1, 2) ? MAX / 4 : prng_chance(&rng, 1, 2) ? LIMIT_FRAME_SMALL_BYTES : TINY);
             g->reply = prng_chance(&rng, 1, 3);
             g->in = g->reply ? admit_take_reply(&a, &g->w, g->bytes, on_in) : admit_take(&a, &g->w, g->bytes, on_in);
             g->waits = !g->in;
@@ -206,7 +234,7 @@ START_TEST(a_crowd_stays_within_the_budget_and_everyone_gets_in) {
     for (int i = 0; i < CROWD; i++) {
         ck_assert(!crowd[i].waits);
     }
-    ck_assert_uint_eq(a.big.used + a.small.used + a.replies.used, 0);
+    ck_assert_uint_eq(a.big.used + a.small.used + a.tiny.used + a.replies.used, 0);
 }
 END_TEST
 
@@ -214,6 +242,7 @@ int main(void) {
     TCase *tc = tcase_create("admit");
     tcase_add_test(tc, first_come_first_served);
     tcase_add_test(tc, small_frames_go_on_while_large_ones_hold_everything);
+    tcase_add_test(tc, T56_tiny_frames_and_little_replies_wait_for_nobody_who_holds_more);
     tcase_add_test(tc, BR_060_replies_have_a_pool_of_their_own);
     tcase_add_test(tc, what_is_larger_than_the_pool_is_let_in_alone);
     tcase_add_test(tc, a_cancelled_waiter_is_not_called_and_charges_nothing);
