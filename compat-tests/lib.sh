@@ -92,8 +92,7 @@ compat_c() {                                         # compat_c NAME: compat-tes
 compat_go() { compat_build "compat-go" "$COMPAT/go" go build -o {} .; }
 compat_proxy() { compat_build frame-proxy "$COMPAT/proxy" cc -std=gnu2x -O1 -g -Wall -Wextra -Werror -o {} proxy.c; }
 
-make_venv() { python3 -m venv "$1" && "$1/bin/pip" -q install --disable-pip-version-check "kafka-python==$KAFKA_PYTHON_VERSION"; }
-compat_kafka_python() { echo "$(fetch_once "kafka-python-$KAFKA_PYTHON_VERSION" make_venv)/bin/python"; }
+compat_kafka_python() { echo "$(compat_matrix_venv old)/bin/python"; }
 
 # ---- the stock-client matrix (clients/) -------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ count() {                                            # prints what it reads and 
 
 if [ "${words[*]-}" = "" ] || [ "${words[*]}" = "--full" ]; then
     echo "# the tools of these tests"
-    count < <(python3 -m raw.selftest; python3 -m check.selftest)
+    count < <(python3 -m raw.selftest; python3 -m raw.matrix_selftest; python3 -m check.selftest)
 fi
 for n in "${shards[@]}"; do
     echo "# $broker, shards=$n"
