@@ -165,3 +165,14 @@ compat_matrix_node() {
     dir=$(fetch_once "matrix-node-$(sha256sum "$COMPAT/clients/node/package.json" | cut -c1-12)" npm_clients) || return 1
     cp -u "$COMPAT"/clients/node/*.mjs "$dir/" && echo "$dir"
 }
+
+# Everything that a run fetches or builds once: what is not to be had is said, and its tests will be skipped.
+compat_everything() {
+    local what
+    for what in compat_kafka_jars compat_kafka_old_jars compat_java_classes compat_kafka_template compat_go compat_proxy "compat_c load" \
+        "compat_c reader" compat_matrix_c "compat_matrix_java 3.9" "compat_matrix_java 4.0" "compat_matrix_java newest" "compat_matrix_venv old" \
+        "compat_matrix_venv new" compat_matrix_go compat_matrix_node compat_matrix_rust; do
+        # shellcheck disable=SC2086
+        $what >/dev/null || say "compat-tests: $what failed"
+    done
+}

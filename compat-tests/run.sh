@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The compatibility tests: stock clients and raw sockets against the real process.
 #
+#   compat-tests/run.sh --fetch      only fetch and build the foreign programs, which is otherwise done on first use
 #   compat-tests/run.sh [--broker perigee|kafka] [--shards N]... [--kind release|debug|asan|tsan] [--full] [--list] [word...]
 #
 # Without --shards everything runs with shards=1 and then with shards=2. A word selects tests whose file or name contains it.
@@ -17,8 +18,9 @@ while [ $# -gt 0 ]; do
         --broker) broker=$2; shift ;;
         --shards) shards+=("$2"); shift ;;
         --kind) kind=$2; shift ;;
+        --fetch) compat_everything; exit 0 ;;
         --full | --list) words+=("$1") ;;
-        -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) words+=("$1") ;;
     esac
     shift

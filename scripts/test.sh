@@ -53,6 +53,7 @@ if full; then
 else
     step sim 600 ctest --test-dir build/debug --output-on-failure -L sim
 fi
+step compat.fetch 900 compat-tests/run.sh --fetch
 step compat 900 compat-tests/run.sh
 step faults 700 compat-tests/faults/run.sh
 step tsan 420 scripts/tsan.sh
