@@ -298,6 +298,64 @@ START_TEST(start_waits_for_room) {
 }
 END_TEST
 
+/* The disk is full at the stop: no snapshot can be written, and what the log held goes all the same. The older snapshot, from before what is gone, is not
+ * believed at the next start: nothing could bring it up to date, and producers would be out of order for ever. Found by the simulator (seed 200111). */
+START_TEST(s6_8_a_snapshot_that_nothing_continues_is_none) {
+    struct rig r;
+    struct rig_log *l = begin(&r, 14);
+    const struct world_faults full = {.space_bytes = 1}, roomy = {0};
+    r.conf.heavy_bytes = 1 << 20;
+    fill(&r, l, 3);
+    rig_run(&r, 3000);
+    ck_assert(rig_stop(&r));                       /* a snapshot at 6 */
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    fill(&r, l, 2);
+    world_faults_set(r.w, &full);
+    ck_assert_int_eq(rig_move(&r, l, 10), ERR_OK);
+    ck_assert(rig_stop(&r));
+    world_faults_set(r.w, &roomy);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert_int_eq(l->rec_err, ERR_OK);
+    ck_assert_int_eq(rig_start_of(l), 10);
+    ck_assert_msg(l->producers_upto == 0 || l->producers_upto == 10, "producers as of %lld", (long long)l->producers_upto);
+    rig_done(&r);
+}
+END_TEST
+
+/* T16, T63: a disk that is full for producers is not for retention: what goes makes room, and appends go on without a restart. */
+START_TEST(t63_retention_frees_a_full_disk) {
+    struct rig r;
+    rig_init(&r, 13);
+    small(&r);
+    r.conf.space_reserve_bytes = 60000;
+    struct rig_log *l = rig_log(&r, "trim", 0);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    struct world_faults f = {.space_bytes = 300000};
+    world_faults_set(r.w, &f);
+    err e = ERR_OK;
+    for (int i = 0; i < 1000 && e == ERR_OK; i++) {
+        e = rig_append(&r, l, 2, 300, true);
+        if (e == ERR_OK) {
+            rig_settle(&r);
+        }
+        rig_run(&r, 100);
+    }
+    ck_assert_int_eq(e, ERR_NOSPACE);
+    rig_run(&r, 3000);
+    ck_assert_int_eq(rig_append(&r, l, 2, 300, true), ERR_NOSPACE);
+    off64 to = rig_retain(&r, l, (struct plog_retain){.age = -1, .bytes = 20000});
+    ck_assert_int_gt(to, 0);
+    settle(&r);
+    rig_run(&r, 3000);                             /* free space is looked at now and then */
+    ck_assert_int_eq(rig_start_of(l), to);
+    fill(&r, l, 5);
+    rig_check(&r, l, to, rig_end(l));
+    ck_assert_int_eq(r.errors, 0);
+    ck_assert(rig_stop(&r));
+    rig_done(&r);
+}
+END_TEST
+
 /* ---- crashes ---- */
 
 static bool up(const struct rig *r) {
@@ -597,6 +655,6 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("trim", s4_17_start_moves_for_good, s18_6_files_go, s18_3_by_age, s18_3_by_age_of_the_file, s18_4_by_size, s19_4_epochs_go,
-                   leftovers_and_gaps, start_waits_for_room, s18_1_power_cut_at_each_op, s18_1_kill_at_each_op, t48_reads_race_with_retention,
+                   leftovers_and_gaps, start_waits_for_room, t63_retention_frees_a_full_disk, s6_8_a_snapshot_that_nothing_continues_is_none, s18_1_power_cut_at_each_op, s18_1_kill_at_each_op, t48_reads_race_with_retention,
                    space_is_freed_under_a_reader, foreign_directory_is_moved_aside);
 }
