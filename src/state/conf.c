@@ -33,6 +33,8 @@ static const struct conf_fallback fallbacks[] = {
     {"log.roll.jitter.ms", "log.roll.jitter.hours", 3600000},
     {"log.roll.ms", "log.roll.hours", 3600000},
 };
+/* broker.id's own default -1 says "none": it answers only when it was set. */
+static const struct conf_fallback broker_id = {"node.id", "broker.id", 1};
 
 err conf_new(struct conf **ret_c) {
     struct conf *c = mem_zalloc(MEM_MISC, sizeof *c);
@@ -156,12 +158,11 @@ static size_t index_of(const char *name) {
 
 /* What the key would answer without a value of its own: the other key, or NULL. */
 static const struct conf_fallback *fallback_of(const struct conf *c, size_t i) {
-    static const struct conf_fallback broker_id = {"node.id", "broker.id", 1};
     const char *name = conf_keys[i].name;
     if (c->slots[i].text != NULL && c->slots[i].text[0] != '\0') {
         return NULL;
     }
-    if (strcmp(name, broker_id.name) == 0) {       /* broker.id's own default -1 says "none" */
+    if (strcmp(name, broker_id.name) == 0) {
         const char *id = c->slots[index_of(broker_id.other)].text;
         return id != NULL && id[0] != '-' ? &broker_id : NULL;
     }
@@ -216,6 +217,10 @@ bool conf_bool(const struct conf *c, const char *name) {
 const char *conf_own(const struct conf *c, const char *name) { return c->slots[index_of(name)].text; }
 
 const char *conf_older(const char *name, int64_t *ret_factor) {
+    *ret_factor = 1;
+    if (strcmp(name, broker_id.name) == 0) {
+        return broker_id.other;
+    }
     for (size_t f = 0; f < sizeof fallbacks / sizeof fallbacks[0]; f++) {
         if (strcmp(fallbacks[f].name, name) == 0) {
             *ret_factor = fallbacks[f].factor;

@@ -120,6 +120,9 @@ START_TEST(plain_values) {
     ck_assert_str_eq(told(topic_of(e, 3), "preallocate"), "true | preallocate=true(1) log.preallocate=false(5)");
     ck_assert_str_eq(told(topic_of(e, 3), "cleanup.policy"), "compact | cleanup.policy=compact(1) log.cleanup.policy=delete(5)");
     ck_assert_str_eq(told(topic_of(e, 3), "segment.bytes"), "67108864 | segment.bytes=67108864(1) log.segment.bytes=1073741824(5)");
+    ck_assert_str_eq(told(broker, "node.id"), "1 | node.id=1(5) broker.id=-1(5)");
+    put("broker.id", "7");
+    ck_assert_str_eq(told(broker, "node.id"), "7 | broker.id=7(4) node.id=1(5) broker.id=-1(5)");
     put("listeners", "PLAINTEXT://:1");
     ck_assert_str_eq(told(broker, "listeners"), "PLAINTEXT://:1 | listeners=PLAINTEXT://:1(4) listeners=PLAINTEXT://127.0.0.1:9092(5)");
 }
