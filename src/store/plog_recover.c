@@ -467,8 +467,9 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
     }
     sc.expect = sg && (from_heavy || sg->base <= lg->start) ? sg->base : lg->start;      /* else the segment that begins there is lost */
     off64 from = at_heavy ? m->heavy : sc.expect;
-    bool snapshot = m && m->heavy >= 0 && m->has_producers;
-    sc.replay_from = m && m->heavy >= 0 ? m->heavy : from;
+    bool known = m && m->heavy >= 0 && from <= m->heavy;       /* else records between snapshot and log start are deleted: it cannot be continued */
+    bool snapshot = known && m->has_producers;
+    sc.replay_from = known ? m->heavy : from;
     epochs_done(&lg->epochs);
     err e = recover_epochs(lg, from);
     sc.epoch = epochs_at(&lg->epochs, from);
