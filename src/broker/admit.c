@@ -19,6 +19,8 @@ void admit_init(struct admit *a, size_t max, size_t reserve) {
     admit_pool_init(&a->tiny, reserve / 2);
     admit_pool_init(&a->replies, max / 2);
     admit_pool_init(&a->little, reserve / 2);
+    a->parked = 0;
+    a->parked_max = LIMIT_PARKED_BYTES;
 }
 
 static struct admit_pool *admit_pool_of(struct admit *a, size_t bytes) {
@@ -95,3 +97,18 @@ size_t admit_more(struct admit *a, size_t want) {
 }
 
 void admit_over(struct admit *a, size_t bytes, bool little) { (little ? &a->little : &a->replies)->used += bytes; }
+
+bool admit_park(struct admit *a, size_t bytes, size_t *ret_charge) {
+    size_t charge = bytes > ADMIT_PARK_FREE_BYTES ? bytes - ADMIT_PARK_FREE_BYTES : 0;
+    if (charge > 0 && a->parked > 0 && (charge > a->parked_max || a->parked > a->parked_max - charge)) {
+        return false;
+    }
+    a->parked += charge;
+    *ret_charge = charge;
+    return true;
+}
+
+void admit_unpark(struct admit *a, size_t charge) {
+    must(a->parked >= charge);
+    a->parked -= charge;
+}

@@ -2,11 +2,12 @@
  *
  * Behaviour: resolve the partitions, one read ask per owner shard, sum. Enough, an error, or time over: answer (S7.4). Else leave watches with the owners and look again when marks move; nothing
  * polls. The home owns timer, sum, budget and answer. Batches go out whole, by reference; the first one even above the limits (S7.2, BR-017), the total stays below fetch.max.bytes and what
- * memory allows. A parked fetch keeps its decoded state, not its frame. An incremental fetch (S7.30-7.39) means the partitions of its session: fetch_session.c.
+ * memory allows. A parked fetch keeps its decoded state, not its frame; one that holds much waits only while LIMIT_PARKED_BYTES allow. An incremental fetch (S7.30-7.39) means the partitions of its session: fetch_session.c.
  * Versions: 7+ sessions; 9+ leader epoch (74, 75); 10+ zstd; 12+ diverging epoch; 13+ topics by id (100); records are never null (S7.8, BR-004).
  * Runs on: home shard. */
 #include <string.h>
 
+#include "base/mark.h"
 #include "fetch.h"
 #include "seen.h"
 #include "wire/batch.h"
@@ -24,6 +25,7 @@ static void fetch_forget(struct rq *rq) {
         }
     }
     arena_done(&w->look);
+    admit_unpark(&rq->sh->admit, w->parked_bytes);
 }
 
 void fetch_gone(struct fetch_work *w) {
@@ -99,6 +101,17 @@ static void fetch_watch(struct fetch_work *w) {
     }
 }
 
+/* A fetch of very many partitions waits only while there is room for such. It is charged once, until it is answered. */
+static bool fetch_may_wait(struct fetch_work *w) {
+    if (!w->may_wait) {
+        w->may_wait = admit_park(&w->rq->sh->admit, w->rq->arena.total, &w->parked_bytes);
+    }
+    if (!w->may_wait) {
+        mark("fetch.no_room_to_wait");
+    }
+    return w->may_wait;
+}
+
 static void fetch_look_again(struct fetch_work *w) {
     w->probing = fetch_counts_first(w) && w->asks_n > 0;
     fetch_look(w);
@@ -113,7 +126,7 @@ void fetch_judge(struct fetch_work *w) {
     w->failed = f.failed;
     fetch_note_count(w, f.bytes);
     bool enough = w->over || w->failed || w->asks_n == 0 || f.bytes >= (size_t)w->min_bytes;
-    if (!enough) {
+    if (!enough && fetch_may_wait(w)) {
         fetch_watch(w);
         return;
     }

@@ -35,6 +35,7 @@ struct fetch_work {
     struct arena look;                 /* in a session: what one look needs */
     size_t budget, charged;
     size_t counted;                    /* bytes that the last look counted; 0: none, or it took them */
+    size_t parked_bytes;               /* charged for waiting */
     int32_t max_bytes, min_bytes;
     ms due;
     struct timer timer;
@@ -44,6 +45,7 @@ struct fetch_work {
     bool wants_session;                /* the answer may open one */
     bool privileged;
     bool has_counted;                  /* the last look did */
+    bool may_wait;                     /* parked_bytes is charged */
     bool parked;                       /* in a session: nothing is out but watches */
     struct fsession *session;          /* busy with this */
     struct ask bounce;                 /* to ourselves, behind the watches that came home with the one that woke us */

@@ -332,8 +332,9 @@ void fetch_session_judge(struct fetch_work *w) {
         fetch_gone(w);
         return;
     }
-    if (!w->probing && (w->over || f.failed || f.bytes >= (size_t)w->min_bytes)) {
-        fetch_settle_charge(w, f.bytes);
+    bool no_bytes = f.bytes == 0 && list_empty(&w->session->some);     /* counted, and there is none to take */
+    if ((!w->probing || no_bytes) && (w->over || f.failed || f.bytes >= (size_t)w->min_bytes)) {
+        fetch_settle_charge(w, w->probing ? 0 : f.bytes);
         fetch_session_answer(w);
         return;
     }

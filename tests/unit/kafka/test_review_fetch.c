@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/mark.h"
 #include "base/run.h"
 #include "say.h"
@@ -91,6 +92,50 @@ START_TEST(T63_a_fetch_of_100000_partitions_waits_in_little_memory_and_answers_b
     ck_assert_uint_lt(most, before + (96 << 20));
     say_close(s);
     say_close(c);
+    end();
+}
+END_TEST
+
+/* Requests that wait hold memory: of all together only so much, then they are answered at once; small ones wait all the same. */
+START_TEST(T63_fetches_of_very_many_partitions_that_wait_have_a_bound) {
+    enum { WIDE = 20000, CROWD = 40 };
+    begin(2);
+    rig_start(&r);
+    struct say *s = say_open(&r), *c[CROWD], *small = say_open(&r);
+    ck_assert_int_eq(say_create(s, "t", WIDE), 0);
+    size_t idle = rig_live(&r);
+    struct many m = {.n = WIDE, .step = 1, .wait = 60000, .min_bytes = 1, .max_bytes = 1 << 20, .part_bytes = 1 << 20};
+    int waiting = 0;
+    for (int i = 0; i < CROWD; i++) {
+        c[i] = say_open(&r);
+        say_send(c[i], K_FETCH, 12, fetch_many(c[i], &m));
+        rig_run(&r, 200);
+        waiting += !say_has(c[i]);
+    }
+    printf("RESULT %d of %d fetches of %d partitions wait, they hold %zu KB\n", waiting, CROWD, WIDE, (rig_live(&r) - idle) >> 10);
+    ck_assert_int_ge(waiting, 4);
+    ck_assert_int_lt(waiting, CROWD);
+    ck_assert_uint_gt(mark_count("fetch.no_room_to_wait"), 0);
+    ck_assert_uint_lt(rig_live(&r), idle + (size_t)2 * LIMIT_PARKED_BYTES + (24 << 20));
+    say_fetch(small, T0, 0, 60000, 1);
+    rig_run(&r, 1000);
+    ck_assert(!say_has(small));
+    for (int i = 0; i < CROWD; i++) {                  /* whoever was answered was told all of it, without data */
+        if (say_has(c[i])) {
+            ck_assert_int_eq(take(c[i])->partitions_n, WIDE);
+        }
+        say_close(c[i]);
+    }
+    say_produce(s, T0, -1, say_batch(s, &(struct say_batch){0}));
+    ck_assert_int_eq(say_produced(s)->error_code, 0);
+    ck_assert_int_gt((int)say_fetched(small)->records.n, 0);
+    struct say *again = say_open(&r);                  /* the room is free again */
+    say_send(again, K_FETCH, 12, fetch_many(again, &(struct many){.first = 1, .n = WIDE - 1, .step = 1, .wait = 1000, .min_bytes = 1, .max_bytes = 1 << 20, .part_bytes = 1 << 20}));
+    rig_run(&r, 500);
+    ck_assert(!say_has(again));
+    say_close(again);
+    say_close(small);
+    say_close(s);
     end();
 }
 END_TEST
@@ -208,6 +253,7 @@ int main(void) {
     TCase *tc = tcase_create("review_fetch");
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, T63_a_fetch_of_100000_partitions_waits_in_little_memory_and_answers_bounded);
+    tcase_add_test(tc, T63_fetches_of_very_many_partitions_that_wait_have_a_bound);
     tcase_add_test(tc, S7_20_chosen_and_repeated_partition_numbers_are_answered_once_each);
     tcase_add_test(tc, S7_21_no_partition_starves_behind_max_bytes);
     tcase_add_test(tc, S7_21_no_partition_starves_behind_the_most_that_one_answer_takes);

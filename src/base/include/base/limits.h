@@ -12,6 +12,7 @@
 #define LIMIT_CONNS 100000                        /* default of max.connections */
 #define LIMIT_ARENA_BYTES (16 << 20)              /* decoded request, plus what its frame size allows */
 #define LIMIT_ADMIT_BYTES (32 << 20)              /* all shards together: admitted frames and their replies; see broker/admit.h */
+#define LIMIT_PARKED_BYTES (32 << 20)             /* per shard: memory of requests that wait, above 16 KiB each; more are answered at once */
 #define LIMIT_ADMIT_RESERVE_BYTES (4 << 20)
 #define LIMIT_TAIL_BYTES (16 << 20)               /* per shard: fresh data kept in memory for readers */
 #define LIMIT_TAIL_BLOCK_BYTES (64 << 10)         /* largest block that small batches are copied into */

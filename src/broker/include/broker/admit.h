@@ -18,7 +18,11 @@ struct admit {
         struct list waiting;           /* admit_wait, first come first served */
         bool giving;
     } big, small, tiny, replies, little;
+    size_t parked, parked_max;
 };
+
+/* What requests hold while they wait for something to happen (a fetch of very many partitions): bounded, so that such requests cannot fill memory; never waited for. */
+#define ADMIT_PARK_FREE_BYTES ((size_t)16 << 10)   /* of each: idle consumers are not counted */
 
 struct admit_wait {
     struct list link;
@@ -44,5 +48,8 @@ bool admit_is_short(const struct admit *a);                        /* some frame
 bool admit_is_full_of_replies(const struct admit *a, size_t bytes);        /* so many bytes of a reply would have to wait */
 /* Charge as much more of `want` reply bytes as half of what is free holds, so that one reader leaves room for the next; nothing while others wait. Returns the charge. */
 size_t admit_more(struct admit *a, size_t want);
+/* May a request that holds so many bytes wait? Charges what is above ADMIT_PARK_FREE_BYTES and tells it in *ret_charge; with nothing charged anybody may. */
+bool admit_park(struct admit *a, size_t bytes, size_t *ret_charge);
+void admit_unpark(struct admit *a, size_t charge);
 /* Charge reply bytes that are there already, whatever fits: who comes next waits. */
 void admit_over(struct admit *a, size_t bytes, bool little);
