@@ -74,9 +74,10 @@ static void plan_made(void *u, const void *resp, int v) {
 }
 
 static void make_plan(struct admin *ad) {
+    static const char *const codecs[] = {"uncompressed", "gzip", "snappy", "lz4", "zstd"};
     struct k_create_topics_req m;
     struct k_create_topics_req_topic topics[PLAN_TOPICS];
-    struct k_create_topics_req_topic_config configs[PLAN_TOPICS][7];
+    struct k_create_topics_req_topic_config configs[PLAN_TOPICS][8];
     char bytes[PLAN_TOPICS][24], keep[PLAN_TOPICS][24], age[PLAN_TOPICS][24], largest[PLAN_TOPICS][24];
     const struct plan *p = &ad->s->plan;
     k_create_topics_req_init(&m);
@@ -89,7 +90,7 @@ static void make_plan(struct admin *ad) {
         (void)snprintf(bytes[i], sizeof bytes[i], "%lld", (long long)t->segment_bytes);
         (void)snprintf(keep[i], sizeof keep[i], "%lld", (long long)t->retention_bytes);
         (void)snprintf(age[i], sizeof age[i], "%lld", (long long)t->retention_age);
-        for (size_t k = 0; k < 7; k++) {
+        for (size_t k = 0; k < 8; k++) {
             k_create_topics_req_topic_config_init(&configs[i][k]);
         }
         configs[i][0].name = SPAN_LIT("segment.bytes");
@@ -108,6 +109,10 @@ static void make_plan(struct admin *ad) {
             (void)snprintf(largest[i], sizeof largest[i], "%lld", (long long)t->message_max);
             configs[i][topics[i].configs_n].name = SPAN_LIT("max.message.bytes");
             configs[i][topics[i].configs_n++].value = span_str(largest[i]);
+        }
+        if (t->codec >= 0) {
+            configs[i][topics[i].configs_n].name = SPAN_LIT("compression.type");
+            configs[i][topics[i].configs_n++].value = span_str(codecs[t->codec]);
         }
         if (t->times_checked) {
             configs[i][topics[i].configs_n].name = SPAN_LIT("message.timestamp.before.max.ms");

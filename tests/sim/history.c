@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "wire/record.h"
+#include "wire/zip.h"
 
 #define UNZIP_BYTES (16 << 20)
 
@@ -136,6 +137,30 @@ static bool same_bytes(const struct history_batch *b, span got, bool append_time
     return same && memcmp(x + 17, y + 17, 6) == 0 && memcmp(x + 35, y + 35, 8) == 0;
 }
 
+/* S5.16: packed anew, the records are the same, and all of the head but the codec, the length and the CRC. */
+static bool same_records(const struct history_batch *b, span got, bool append_time) {
+    struct batch_head x, y;
+    struct arena a;
+    span unpacked[2];
+    arena_init(&a, NULL, 2 * UNZIP_BYTES);
+    bool same = batch_head_get(span_of(b->bytes, b->n), &x) == ERR_OK && batch_head_get(got, &y) == ERR_OK && got.n == y.bytes &&
+                zip_unpack(batch_codec(&x), span_of(b->bytes + BATCH_HEAD_BYTES, b->n - BATCH_HEAD_BYTES), UNZIP_BYTES, &a, &unpacked[0]) == ERR_OK &&
+                zip_unpack(batch_codec(&y), span_of(got.p + BATCH_HEAD_BYTES, got.n - BATCH_HEAD_BYTES), UNZIP_BYTES, &a, &unpacked[1]) == ERR_OK &&
+                span_eq(unpacked[0], unpacked[1]) && memcmp(b->bytes + 23, got.p + 23, 12) == 0 && memcmp(b->bytes + 43, got.p + 43, BATCH_HEAD_BYTES - 43) == 0;
+    int16_t marks = (int16_t)~(BATCH_ATTR_CODEC | (append_time ? BATCH_ATTR_LOG_APPEND_TIME : 0));
+    same = same && (x.attributes & marks) == (y.attributes & marks) && (append_time || x.max_ts_ms == y.max_ts_ms);
+    arena_done(&a);
+    return same;
+}
+
+static bool is_as_sent(const struct plan_topic *t, const struct history_batch *b, span got) {
+    struct batch_head x, y;
+    if (t->codec < 0 || batch_head_get(span_of(b->bytes, b->n), &x) != ERR_OK || (int)batch_codec(&x) == t->codec) {
+        return same_bytes(b, got, t->append_time);
+    }
+    return batch_head_get(got, &y) == ERR_OK && (int)batch_codec(&y) == t->codec && same_records(b, got, t->append_time);
+}
+
 static void remember(struct history_part *p, off64 base, uint32_t records, uint32_t number) {
     size_t end = (size_t)base + records;
     if (end > p->at_cap) {
@@ -210,7 +235,7 @@ off64 history_read(struct history *h, const struct history_where *at, span batch
     }
     uint32_t number = number_of(h, batch);
     struct history_batch *b = number != HISTORY_NONE ? &h->batches[number] : NULL;
-    if (!b || b->topic != at->topic || b->part != at->part || !same_bytes(b, batch, topic->append_time)) {
+    if (!b || b->topic != at->topic || b->part != at->part || !is_as_sent(topic, b, batch)) {
         world_fail(h->w, "I16: %s-%u offset %lld: bytes that nobody sent there", topic->name, at->part, (long long)head.base_offset);
     }
     if (b->outcome == HISTORY_REFUSED) {

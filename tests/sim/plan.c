@@ -26,6 +26,15 @@ static void setting(struct plan *p, const char *key, int64_t v) {
     (void)snprintf(s->value, sizeof s->value, "%lld", (long long)v);
 }
 
+/* By a generator of its own, so that seeds of old draw the rest as they did. */
+static void draw_codecs(struct prng r, struct plan *p) {
+    for (size_t i = 0; i < p->topics_n; i++) {
+        struct plan_topic *t = &p->topics[i];
+        t->codec = t->message_max == 0 && one_in(&r, 4) ? (int)prng_below(&r, CODEC_ZSTD + 1) : -1;
+        p->zstd = p->zstd || t->codec == CODEC_ZSTD;
+    }
+}
+
 static void draw_topics(struct prng *r, struct plan *p) {
     p->topics_n = (size_t)between(r, 1, PLAN_TOPICS);
     for (size_t i = 0; i < p->topics_n; i++) {
@@ -40,6 +49,7 @@ static void draw_topics(struct prng *r, struct plan *p) {
         t->message_max = one_in(r, 8) ? between(r, 100, 4000) : 0;
         t->times_checked = one_in(r, 12);
     }
+    draw_codecs(*r, p);
     p->meddles = one_in(r, 2);
 }
 
@@ -205,8 +215,8 @@ void plan_print(const struct plan *p, void (*on_line)(void *u, const char *line)
     on_line(u, line);
     for (size_t i = 0; i < p->topics_n; i++) {
         const struct plan_topic *t = &p->topics[i];
-        (void)snprintf(line, sizeof line, "plan: %s parts=%d of %d message_max=%lld times_checked=%d caching=%d append_time=%d segment.bytes=%lld retention.bytes=%lld retention.ms=%lld deletes=%d",
-                       t->name, t->parts_first, t->parts, (long long)t->message_max, t->times_checked, t->caching, t->append_time, (long long)t->segment_bytes, (long long)t->retention_bytes,
+        (void)snprintf(line, sizeof line, "plan: %s parts=%d of %d message_max=%lld times_checked=%d caching=%d append_time=%d codec=%d segment.bytes=%lld retention.bytes=%lld retention.ms=%lld deletes=%d",
+                       t->name, t->parts_first, t->parts, (long long)t->message_max, t->times_checked, t->caching, t->append_time, t->codec, (long long)t->segment_bytes, (long long)t->retention_bytes,
                        (long long)t->retention_age, t->deletes);
         on_line(u, line);
     }

@@ -18,6 +18,7 @@ struct plan_topic {
     bool times_checked;                /* message.timestamp.before.max.ms is so short that producers' timestamps are refused */
     bool caching;                      /* write.caching: what was acknowledged may be lost by a power loss */
     bool append_time;                  /* LogAppendTime */
+    int codec;                         /* compression.type; -1: as the producer has it */
     int64_t segment_bytes;
     int64_t retention_bytes;           /* -1: none */
     ms retention_age;                  /* -1: none */
