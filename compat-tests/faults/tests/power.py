@@ -143,8 +143,10 @@ def cut_in_recovery(c):
         broker.kill9()
         load.join()
         disk.cut_power(rng, "mixed")
-        for k in (rng.randint(1, 6), rng.randint(4, 25)):
+        for n, k in enumerate((rng.randint(1, 6), rng.randint(4, 25))):
             call = rng.choice(("write", "sync", "open", "truncate", "syncfs", "rename"))
+            if i == 0 and n == 0:
+                call, k = "syncfs", 1                # every recovery begins with one: at least this crash point is met
             broker.env = {**disk.env, "PERIGEE_FAULT": f"disk.{call}:{k}"}
             try:
                 broker.start()
