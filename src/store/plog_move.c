@@ -4,6 +4,7 @@
  * plog_move_finish tells everybody whose offset is reached. Segments of a former run are listed first.
  * Failure modes: a directory that cannot be listed fails those that wait; a log that is deleted meanwhile, too.
  * Runs on: owner shard. */
+#include "base/mem.h"
 #include "base/must.h"
 #include "store_in.h"
 
@@ -28,7 +29,8 @@ static void on_listed(struct cold_need *nd, err e) {
     struct trim *t = nd->u;
     struct plog *lg = t->lg;
     off64 to = lg->start;
-    t->listing = false;
+    mem_free(nd);
+    t->need = NULL;
     list_each(it, &t->moves) {
         const struct plog_move *mv = list_entry(it, struct plog_move, link);
         to = mv->to > to ? mv->to : to;
@@ -38,6 +40,23 @@ static void on_listed(struct cold_need *nd, err e) {
     if (e != ERR_OK) {
         plog_move_finish(t, e);
     }
+    trim_rest(t);
+}
+
+/* The segments of a former run must be known first. */
+static void list_segs(struct trim *t, struct plog_move *mv) {
+    if (t->need) {
+        return;                        /* under way */
+    }
+    t->need = mem_alloc(MEM_LOG, sizeof *t->need);
+    if (t->need) {
+        *t->need = (struct cold_need){.lg = t->lg, .list = true, .ready = on_listed, .u = t};
+        cold_need_start(t->need);
+        return;
+    }
+    list_remove(&mv->link);
+    mv->err = ERR_NOMEM;
+    mv->done(mv);
     trim_rest(t);
 }
 
@@ -52,11 +71,7 @@ void plog_move_start(struct plog *lg, struct plog_move *mv) {
     }
     list_push_back(&t->moves, &mv->link);
     if (lg->segs_partial) {
-        if (!t->listing) {
-            t->listing = true;
-            t->need = (struct cold_need){.lg = lg, .list = true, .ready = on_listed, .u = t};
-            cold_need_start(&t->need);
-        }
+        list_segs(t, mv);
     } else {
         err e = trim_begin(lg, mv->to, true);
         must(e == ERR_OK);             /* it has its struct */

@@ -24,7 +24,15 @@
 static const char *const suffixes[] = {".log", ".index", ".timeindex", ".snapshot"};
 #define SUFFIXES_N (sizeof suffixes / sizeof *suffixes)
 
-static void step(struct trim *t);
+struct trim_job {                  /* files of one log go */
+    struct trim *t;
+    size_t at;                     /* of t->bases */
+    uint32_t suffix;
+    struct disk_req rq;
+    char path[NAMES_PATH_CAP], aside[NAMES_PATH_CAP + sizeof NAMES_DELETED];
+};
+
+static void step(struct trim_job *j);
 
 void trim_init(struct store *st) {
     st->trims = (struct trims){0};
@@ -52,7 +60,7 @@ void trim_free(struct plog *lg) {
     if (!t) {
         return;
     }
-    must(!t->running && !t->listing);
+    must(!t->job && !t->need);
     list_remove(&t->link);
     list_remove(&t->starting);
     mem_free(t->bases);
@@ -80,7 +88,7 @@ static bool is_covered(const struct plog *lg) {
 /* Nothing left to do: most logs need no struct trim most of the time. */
 void trim_rest(struct trim *t) {
     struct plog *lg = t->lg;
-    if (t->want == lg->start && t->sent < 0 && list_empty(&t->moves) && list_empty(&t->link) && !t->listing && !t->running && !t->bases &&
+    if (t->want == lg->start && t->sent < 0 && list_empty(&t->moves) && list_empty(&t->link) && !t->need && !t->job && !t->bases &&
         !has_segs_below(lg, lg->start)) {
         trim_free(lg);
     }
@@ -161,7 +169,7 @@ static void start_moved(struct trim *t) {
     }
     if (moved) {
         mark("trim.moved");
-        log_info("log.start", "log='%s-%d' offset=%lld", lg->id.topic, lg->id.partition, (long long)lg->start);
+        log_debug("log.start", "log='%s-%d' offset=%lld", lg->id.topic, lg->id.partition, (long long)lg->start);
         lg->st->hooks.moved(lg->st->hooks.u, lg);
     }
     plog_move_finish(t, ERR_OK);
@@ -223,8 +231,7 @@ static bool drop_segs(struct trim *t) {
     if (!t->bases) {
         return false;
     }
-    t->n = t->at = 0;
-    t->suffix = 0;
+    t->n = 0;
     for (struct seg *sg, *after; t->n < n;) {
         sg = list_entry(lg->segs.next, struct seg, link);
         after = plog_next_seg(lg, sg);
@@ -239,12 +246,14 @@ static bool drop_segs(struct trim *t) {
 
 /* ---- files go ---- */
 
-static void run_over(struct trim *t) {
+static void run_over(struct trim_job *j) {
+    struct trim *t = j->t;
     struct plog *lg = t->lg;
     struct store *st = lg->st;
-    t->running = false;
     mem_free(t->bases);
+    mem_free(j);
     t->bases = NULL;
+    t->job = NULL;
     st->trims.running--;
     st->pending--;
     if (!lg->dead) {
@@ -254,16 +263,16 @@ static void run_over(struct trim *t) {
     store_settle(st);
 }
 
-static void submit(struct trim *t, enum disk_op op, enum disk_lane lane, void (*done)(struct disk_req *rq)) {
-    t->rq = (struct disk_req){.op = op, .lane = lane, .path = t->path, .done = done, .u = t};
+static void submit(struct trim_job *j, enum disk_op op, enum disk_lane lane, void (*done)(struct disk_req *rq)) {
+    j->rq = (struct disk_req){.op = op, .lane = lane, .path = j->path, .done = done, .u = j};
     if (op == DISK_RENAME) {
-        t->rq.path2 = t->aside;
+        j->rq.path2 = j->aside;
     } else if (op == DISK_UNLINK) {
-        t->rq.path = t->aside;
+        j->rq.path = j->aside;
     } else {
-        t->rq.flags = DISK_RDWR | DISK_CREATE;
+        j->rq.flags = DISK_RDWR | DISK_CREATE;
     }
-    disk_submit(t->lg->st->disk, &t->rq);
+    disk_submit(j->t->lg->st->disk, &j->rq);
 }
 
 static void failed(const struct disk_req *rq) {
@@ -273,65 +282,73 @@ static void failed(const struct disk_req *rq) {
 }
 
 static void on_unlinked(struct disk_req *rq) {
-    struct trim *t = rq->u;
+    struct trim_job *j = rq->u;
     failed(rq);
-    t->suffix++;
-    step(t);
+    j->suffix++;
+    step(j);
 }
 
 static void on_renamed(struct disk_req *rq) {
-    struct trim *t = rq->u;
+    struct trim_job *j = rq->u;
     failed(rq);
     if (rq->err == ERR_OK) {
-        submit(t, DISK_UNLINK, DISK_LANE_READ, on_unlinked);
+        submit(j, DISK_UNLINK, DISK_LANE_READ, on_unlinked);
     } else {
-        t->suffix++;
-        step(t);
+        j->suffix++;
+        step(j);
     }
 }
 
 /* Whoever looks at the directory from outside can tell where the log goes on. */
 static void on_place_kept(struct disk_req *rq) {
-    struct trim *t = rq->u;
-    struct plog *lg = t->lg;
+    struct trim_job *j = rq->u;
+    struct plog *lg = j->t->lg;
     struct seg *sg = plog_active(lg);
     if (rq->err == ERR_OK && sg && !lg->dead) {
         sg->made = lg->new_names = true;
     }
-    step(t);
+    step(j);
 }
 
-static void step(struct trim *t) {
+static void step(struct trim_job *j) {
+    struct trim *t = j->t;
     struct plog *lg = t->lg;
-    if (t->suffix == SUFFIXES_N) {
-        t->suffix = 0;
-        t->at++;
+    if (j->suffix == SUFFIXES_N) {
+        j->suffix = 0;
+        j->at++;
     }
-    if (lg->dead || lg->st->dead || t->at == t->n) {
-        run_over(t);
+    if (lg->dead || lg->st->dead || j->at == t->n) {
+        run_over(j);
         return;
     }
-    names_segment(&lg->id, t->bases[t->at], suffixes[t->suffix], t->path);
-    int n = snprintf(t->aside, sizeof t->aside, "%s" NAMES_DELETED, t->path);
-    must(n > 0 && (size_t)n < sizeof t->aside);
-    submit(t, DISK_RENAME, DISK_LANE_WRITE, on_renamed);
+    names_segment(&lg->id, t->bases[j->at], suffixes[j->suffix], j->path);
+    int n = snprintf(j->aside, sizeof j->aside, "%s" NAMES_DELETED, j->path);
+    must(n > 0 && (size_t)n < sizeof j->aside);
+    submit(j, DISK_RENAME, DISK_LANE_WRITE, on_renamed);
 }
 
-static void run(struct trim *t) {
+/* False without memory. */
+static bool run(struct trim *t) {
     struct plog *lg = t->lg;
     struct store *st = lg->st;
     const struct seg *sg = plog_active(lg);
+    struct trim_job *j = mem_zalloc(MEM_LOG, sizeof *j);
+    if (!j) {
+        return false;
+    }
+    j->t = t;
+    t->job = j;
     list_remove(&t->link);
-    t->running = true;
     st->trims.running++;
     st->pending++;
     plog_get(lg);
     if (sg && !sg->made && sg->size == 0) {
-        names_segment(&lg->id, sg->base, ".log", t->path);
-        submit(t, DISK_PUT, DISK_LANE_WRITE, on_place_kept);
+        names_segment(&lg->id, sg->base, ".log", j->path);
+        submit(j, DISK_PUT, DISK_LANE_WRITE, on_place_kept);
     } else {
-        step(t);
+        step(j);
     }
+    return true;
 }
 
 void trim_pass(struct store *st) {
@@ -339,12 +356,13 @@ void trim_pass(struct store *st) {
     for (struct list *it = st->trims.due.next; it != &st->trims.due && looks++ < LIMIT_TRIMS_PER_TURN && st->trims.running < LIMIT_TRIMS;) {
         struct trim *t = list_entry(it, struct trim, link);
         it = it->next;
-        if (t->running) {
+        if (t->job) {                  /* more segments have gone below meanwhile: behind those */
             continue;
         }
-        if (t->bases || drop_segs(t)) {
-            run(t);
-        } else if (t->lg->dead || !has_segs_below(t->lg, t->covered)) {
+        if ((t->bases || drop_segs(t)) && run(t)) {
+            continue;
+        }
+        if (t->lg->dead || (!t->bases && !has_segs_below(t->lg, t->covered))) {
             list_remove(&t->link);
             trim_rest(t);
         } else {                       /* busy: behind the others */
@@ -396,7 +414,5 @@ void trim_left_over(struct plog *lg, off64 *bases, size_t n) {
     }
     t->bases = bases;
     t->n = n;
-    t->at = 0;
-    t->suffix = 0;
     make_due(t);
 }

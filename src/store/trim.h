@@ -19,13 +19,10 @@ struct trim {                      /* of one log, while there is something to do
     uint32_t want_segs, sent_segs;
     off64 covered;                 /* up to here durable marks speak of a heavy checkpoint above: recovery needs no file below; -1 */
     bool sent_covers;              /* so does the block on its way */
-    bool listing, running;
-    struct cold_need need;         /* while the directory is listed */
+    struct cold_need *need;        /* while the directory is listed */
+    struct trim_job *job;          /* while files are removed */
     off64 *bases;                  /* segments out of the log whose files are still there */
-    size_t n, at;
-    uint32_t suffix;
-    struct disk_req rq;
-    char path[320], aside[336];
+    size_t n;
 };
 
 void trim_init(struct store *st);
