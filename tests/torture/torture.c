@@ -15,6 +15,11 @@
 #include "base/must.h"
 #include "base/run.h"
 #include "say.h"
+#include "wire/k_create_partitions.h"
+#include "wire/k_delete_records.h"
+#include "wire/k_describe_configs.h"
+#include "wire/k_describe_log_dirs.h"
+#include "wire/k_incremental_alter_configs.h"
 
 #define TRIES 8
 #define KEPT_MAX 32
@@ -43,7 +48,7 @@ struct life {
     char struck_at[120];
     struct kept kept[KEPT_MAX];
     size_t kept_n;
-    bool created, deleted;             /* told so */
+    bool created, deleted, grown, trimmed;         /* told so */
     int64_t pid;
 };
 
@@ -327,6 +332,134 @@ static void metadata(struct life *lf) {
     }
 }
 
+/* ---- requests that are tried again until they succeed ---- */
+
+struct plain {
+    const char *what;
+    int key, version;
+    const void *(*make)(struct say *s);            /* in the client's arena */
+    int (*code)(const void *resp);
+};
+
+static bool plainly(struct life *lf, const struct plain *p) {
+    for (int tries = 0;; tries++) {
+        struct say *s = connected(lf);
+        say_send(s, p->key, p->version, p->make(s));
+        const void *m = answer(lf);
+        int code = m == NULL ? -1 : p->code(m);
+        if (code == 0) {
+            return true;
+        }
+        if (!once_more(lf, tries, p->what, code)) {
+            return false;
+        }
+    }
+}
+
+#define MAKE(type, name) struct type *name = arena_zalloc(&s->arena, sizeof *name); ck_assert_ptr_nonnull(name); type##_init(name)
+
+static const void *make_alter(struct say *s) {
+    MAKE(k_incremental_alter_configs_req, m);
+    MAKE(k_incremental_alter_configs_req_resource, r);
+    MAKE(k_incremental_alter_configs_req_resource_config, c);
+    c->name = SPAN_LIT("index.interval.bytes");
+    c->value = SPAN_LIT("100");
+    r->type = 2;
+    r->name = SPAN_LIT("old");
+    r->configs = c;
+    r->configs_n = 1;
+    m->resources = r;
+    m->resources_n = 1;
+    return m;
+}
+
+static int code_alter(const void *resp) { return ((const struct k_incremental_alter_configs_resp *)resp)->responses[0].error_code; }
+
+static const void *make_describe(struct say *s) {
+    MAKE(k_describe_configs_req, m);
+    MAKE(k_describe_configs_req_resource, r);
+    r->type = 2;
+    r->name = SPAN_LIT("old");
+    r->keys_n = -1;
+    m->resources = r;
+    m->resources_n = 1;
+    m->with_synonyms = true;
+    return m;
+}
+
+static int code_describe(const void *resp) { return ((const struct k_describe_configs_resp *)resp)->results[0].error_code; }
+
+/* Asked again it is 37: it has as many. */
+static const void *make_grow(struct say *s) {
+    MAKE(k_create_partitions_req, m);
+    MAKE(k_create_partitions_req_topic, t);
+    t->name = SPAN_LIT("old");
+    t->count = 3;
+    t->assignments_n = -1;
+    m->topics = t;
+    m->topics_n = 1;
+    m->timeout_ms = 10000;
+    return m;
+}
+
+static int code_grow(const void *resp) {
+    int code = ((const struct k_create_partitions_resp *)resp)->results[0].error_code;
+    return code == 37 ? 0 : code;
+}
+
+static const void *make_trim(struct say *s) {
+    MAKE(k_delete_records_req, m);
+    MAKE(k_delete_records_req_topic, t);
+    MAKE(k_delete_records_req_topic_part, p);
+    p->index = 1;
+    p->offset = 1;
+    t->name = SPAN_LIT("old");
+    t->partitions = p;
+    t->partitions_n = 1;
+    m->topics = t;
+    m->topics_n = 1;
+    m->timeout_ms = 10000;
+    return m;
+}
+
+static int code_trim(const void *resp) { return ((const struct k_delete_records_resp *)resp)->topics[0].partitions[0].error_code; }
+
+static const void *make_dirs(struct say *s) {
+    MAKE(k_describe_log_dirs_req, m);
+    m->topics_n = -1;
+    return m;
+}
+
+static int code_dirs(const void *resp) {
+    const struct k_describe_log_dirs_resp *m = resp;
+    return m->error_code != 0 ? m->error_code : m->results[0].error_code;
+}
+
+static const struct plain alter = {"settings", K_INCREMENTAL_ALTER_CONFIGS, 1, make_alter, code_alter};
+static const struct plain describe = {"describe configs", K_DESCRIBE_CONFIGS, 4, make_describe, code_describe};
+static const struct plain growth = {"growth", K_CREATE_PARTITIONS, 3, make_grow, code_grow};
+static const struct plain trim = {"delete records", K_DELETE_RECORDS, 2, make_trim, code_trim};
+static const struct plain dirs = {"log dirs", K_DESCRIBE_LOG_DIRS, 4, make_dirs, code_dirs};
+
+/* A session: opened, polled, told of another partition (S7.30 to 7.34). It may be lost with its connection, or for want of memory never be. */
+static void session(struct life *lf) {
+    int32_t id = 0;
+    for (int32_t epoch = 0, tries = 0; epoch < 3 && tries < TRIES; tries++) {
+        struct say *s = connected(lf);
+        struct k_fetch_req *q = (struct k_fetch_req *)(uintptr_t)say_fetch_req(s, (struct say_to){"old", epoch == 0 ? 0 : 1}, 1, 0, 1);
+        q->session_id = id;
+        q->session_epoch = epoch;
+        q->topics_n = epoch == 1 ? 0 : q->topics_n;
+        say_send(s, K_FETCH, 12, q);
+        const struct k_fetch_resp *m = answer(lf);
+        int code = m == NULL ? -1 : m->error_code;
+        check(code <= 0 || code == 70 || code == 71 || code == 56, "%s %lu (%s): session: code %d", kind_names[lf->kind], lf->n, lf->struck_at, code);
+        id = code == 0 ? m->session_id : 0;
+        epoch = id != 0 ? epoch + 1 : 0;
+    }
+    check(id != 0 || lf->kind != ALLOCATION, "%s %lu: no session", kind_names[lf->kind], lf->n);
+}
+
 /* ---- the life ---- */
 
 #define OLD0 ((struct say_to){"old", 0})
@@ -362,6 +495,15 @@ static void work(struct life *lf) {
     fetch(lf, OLD1, 0, true);
     list(lf, OLD0, -1);
     list(lf, OLD0, 5);
+    (void)plainly(lf, &alter);
+    (void)plainly(lf, &describe);
+    (void)plainly(lf, &dirs);
+    lf->grown = plainly(lf, &growth);
+    if (lf->grown) {
+        produce(lf, (struct say_to){"old", 2}, -1, -1);
+    }
+    session(lf);
+    lf->trimmed = plainly(lf, &trim);
     delete(lf, "doomed");
     rig_run(&lf->r, 1500);             /* a checkpoint by time */
 }
@@ -376,7 +518,8 @@ static void on_batch(void *u, const struct batch_head *h, span batch) {
 static void judge_kept(struct life *lf) {
     for (size_t i = 0; i < lf->kept_n; i++) {
         const struct kept *k = &lf->kept[i];
-        bool promised = k->acked && (k->acks == -1 || lf->kind == ALLOCATION);
+        bool gone = strcmp(k->to.topic, "old") == 0 && k->to.part == 1 && k->base == 0;     /* below the new log start, perhaps */
+        bool promised = k->acked && !gone && (k->acks == -1 || lf->kind == ALLOCATION);
         check(!promised || k->base == -2, "%s %lu (%s): batch %zu of %s-%d, acknowledged (acks=%d) at %ld, is lost", kind_names[lf->kind], lf->n,
               lf->struck_at, i, k->to.topic, k->to.part, k->acks, k->base);
         check(!k->idempotent || k->copies <= 1, "%s %lu (%s): batch %zu is there %d times", kind_names[lf->kind], lf->n, lf->struck_at, i, k->copies);
@@ -385,8 +528,13 @@ static void judge_kept(struct life *lf) {
 
 static void judge(struct life *lf) {
     struct say *s = say_open(&lf->r);
-    for (int32_t part = 0; part < 2; part++) {
-        (void)say_read_all(s, (struct say_to){"old", part}, 0, on_batch, lf);
+    say_list(s, OLD1, -2);
+    off64 start = say_listed(s)->offset;
+    check(start == 1 || (start == 0 && !lf->trimmed), "%s %lu (%s): the log begins at %ld", kind_names[lf->kind], lf->n, lf->struck_at, start);
+    int32_t parts = say_describe(s, "old")->partitions_n;
+    check(parts == 3 || (parts == 2 && !lf->grown), "%s %lu (%s): %d partitions", kind_names[lf->kind], lf->n, lf->struck_at, parts);
+    for (int32_t part = 0; part < parts; part++) {
+        (void)say_read_all(s, (struct say_to){"old", part}, part == 1 ? start : 0, on_batch, lf);
     }
     int16_t fresh = say_describe(s, "fresh")->error_code, doomed = say_describe(s, "doomed")->error_code;
     check(fresh == 0 || (!lf->created && fresh == 3), WHERE);
