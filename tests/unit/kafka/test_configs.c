@@ -90,6 +90,9 @@ START_TEST(S16_9_every_shard_obeys_when_the_answer_is_here) {
         }
     }
     ck_assert_int_eq(set(s[0], TOPIC, "t", "retention.ms", "7d"), 0);
+    for (int i = 0; i < 4; i++) {
+        say_close(s[i]);
+    }
     rig_stop(&r);
     rig_start(&r);
     int from;
@@ -100,6 +103,7 @@ START_TEST(S16_9_every_shard_obeys_when_the_answer_is_here) {
     ck_assert_int_eq(say_create(again, "t", 1), 0);
     ck_assert_str_eq(told(again, TOPIC, "t", "retention.ms", &from), "604800000");     /* the name again, and nothing of the old one's settings */
     ck_assert_int_eq(from, 5);
+    say_close(again);
     rig_stop(&r);
     rig_done(&r);
 }
@@ -119,6 +123,7 @@ START_TEST(S16_9_segment_bytes_acts_on_the_next_append) {
     for (int p = 0; p < 4; p++) {
         ck_assert_int_eq(put(s, p, 2000), 0);
     }
+    say_close(s);
     rig_stop(&r);
     rig_done(&r);
 }
@@ -155,10 +160,12 @@ START_TEST(D6_write_caching_goes_on_and_off) {
         ck_assert_int_eq(say_produced(s)->base_offset, total++);
         ck_assert_int_eq(high_watermark(s), total);
     }
+    say_close(s);
     rig_crash(&r, true);                           /* power: acks=all after the switch was synced */
     rig_start(&r);
     s = say_open(&r);
     ck_assert_int_eq(say_latest(s, T(0)), total);
+    say_close(s);
     rig_stop(&r);
     rig_done(&r);
 }
@@ -208,6 +215,7 @@ START_TEST(S16_8_verdicts_are_per_resource) {
     ck_assert_str_eq(told(s, TOPIC, "a", "flush.ms", &from), "9223372036854775807");
     struct k_alter_configs_req none = {.resources_n = 0};
     ck_assert_int_eq(((const struct k_alter_configs_resp *)say_ask(s, K_ALTER_CONFIGS, 2, &none))->responses_n, 0);
+    say_close(s);
     rig_stop(&r);
     rig_done(&r);
 }
@@ -242,6 +250,7 @@ START_TEST(S16_4_many_resources_in_one_request) {
     ck_assert_int_eq(x->results[MANY - 1].configs_n, 0);
     mem_free(t);
     mem_free(names);
+    say_close(s);
     rig_stop(&r);
     rig_done(&r);
 }
@@ -267,6 +276,7 @@ START_TEST(S16_11_resources_are_listed_by_type) {
     ck_assert_int_eq(x->resources_n, 2);
     types[1] = 3;
     ck_assert_int_eq(((const struct k_list_config_resources_resp *)say_ask(s, K_LIST_CONFIG_RESOURCES, 1, &q))->error_code, 35);
+    say_close(s);
     rig_stop(&r);
     rig_done(&r);
 }

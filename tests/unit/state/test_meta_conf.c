@@ -409,7 +409,7 @@ static int64_t *model_field(struct topicconf *t, int key, int64_t *max_message) 
 
 static void model_compare(const struct twin *tw) {
     for (int i = 0; i < 3; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "m%d", i);
         for (int k = 0; k < 4; k++) {
             int64_t room;
@@ -429,7 +429,7 @@ START_TEST(model) {
     }
     for (int step = 0; step < 2000; step++) {
         int key = (int)prng_below(&r, 4), value = prng_chance(&r, 1, 3) ? 0 : 1000 + (int)prng_below(&r, 1000), who = (int)prng_below(&r, 5);
-        char text[60], name[8];
+        char text[60], name[16];
         snprintf(name, sizeof name, who == 3 ? "7" : who == 4 ? "" : "m%d", who);
         const char *key_name = who < 3 ? model_keys[key] : model_broker_keys[key];
         snprintf(text, sizeof text, value == 0 ? "-%s" : "+%s=%d", key_name, value);
