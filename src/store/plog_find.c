@@ -32,6 +32,8 @@ struct plog_find_work {
     /* the largest timestamp so far, and the last offset of its batch */
     ms max_ts;
     off64 max_ts_offset;
+    bool cut;                      /* the log start lies inside the batch that was looked into: its header also tells of what is deleted */
+    bool inside;                   /* so the first segment's batches are looked at, the first one record by record */
     struct cold_need need;
     struct plog_cold cold;
 };
@@ -80,6 +82,23 @@ static off64 batch_end(const uint8_t *p) {
     return (off64)be64_get(p) + (int32_t)be32_get(p + 23) + 1;
 }
 
+/* The largest timestamp of what is left of a batch in which the log starts. */
+static void look_for_max(struct plog_find_work *w, span batch) {
+    struct record_scan s;
+    struct record_seen r;
+    if (record_scan_init(&s, batch, zip_bytes_max(batch.n)) != ERR_OK) {
+        return;
+    }
+    while (record_scan_next(&s, &r)) {
+        if (r.offset >= w->f->lg->start && r.ts_ms > w->max_ts) {
+            w->max_ts = r.ts_ms;
+            w->max_ts_offset = batch_end(batch.p) - 1;
+        }
+    }
+    w->unpacked += s.z.out;
+    record_scan_done(&s);
+}
+
 /* Look through the batches that were read; true when the search is over, else it goes on at w->at. */
 static bool look_through(struct plog_find_work *w, const struct plog_got *got) {
     ms ts = w->f->ts == PLOG_MAX_TS ? w->max_ts : w->f->ts;
@@ -89,8 +108,11 @@ static bool look_through(struct plog_find_work *w, const struct plog_got *got) {
             const uint8_t *p = b.p + at;
             bytes = (size_t)be32_get(p + 8) + BATCH_OVERHEAD_BYTES;
             ms max = (ms)be64_get(p + 35);
+            w->cut = (off64)be64_get(p) < w->f->lg->start;
             if (w->phase == PHASE_HEADS) {
-                if (max > w->max_ts) {
+                if (w->cut) {
+                    look_for_max(w, span_of(p, bytes));
+                } else if (max > w->max_ts) {
                     w->max_ts = max;
                     w->max_ts_offset = batch_end(p) - 1;
                 }
@@ -259,7 +281,7 @@ static bool next_segment_max(struct plog_find_work *w) {
         return false;
     }
     w->end = seg_end(lg, sg);
-    if (sg->max_ts_offset < lg->start && sg->max_ts_offset >= 0) {
+    if ((sg->max_ts_offset < lg->start && sg->max_ts_offset >= 0) || (w->inside && w->at == lg->start)) {
         w->phase = PHASE_HEADS;    /* the largest one is deleted: look at the batches that are left */
         return true;
     }
@@ -277,6 +299,15 @@ static bool next_segment_max(struct plog_find_work *w) {
     return true;
 }
 
+/* The largest timestamp stood in the deleted front of the first batch. */
+static void look_again(struct plog_find_work *w) {
+    w->inside = true;
+    w->at = w->f->lg->start;
+    w->max_ts = w->max_ts_offset = -1;
+    w->phase = PHASE_SEGMENTS;
+    w->ready = false;
+}
+
 /* The batch of the largest timestamp is read whole although `end` cuts it: only its own offsets count. */
 static bool step(struct plog_find_work *w) {
     bool by_max = w->f->ts == PLOG_MAX_TS;
@@ -287,9 +318,13 @@ static bool step(struct plog_find_work *w) {
     if (w->at < limit) {
         return read_on(w);
     }
-    if (by_max && w->phase == PHASE_SCAN) {
+    if (by_max && w->phase == PHASE_SCAN && (!w->cut || w->inside)) {
         finish(w, ERR_OK);         /* its batch could not be unpacked */
         return false;
+    }
+    if (by_max && w->phase == PHASE_SCAN) {
+        look_again(w);
+        return true;
     }
     w->phase = PHASE_SEGMENTS;
     w->ready = false;

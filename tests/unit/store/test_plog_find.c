@@ -161,6 +161,31 @@ START_TEST(s8_6_readable_end) {
 }
 END_TEST
 
+/* S8.3, S4.17: the largest timestamp of what is left when the log starts inside a batch whose front carried it. */
+START_TEST(s8_3_start_inside_the_batch) {
+    static const ms first[] = {90, 20, 70, 30}, second[] = {40, 60};
+    for (int cold = 0; cold < 2; cold++) {
+        for (int codec = CODEC_NONE; codec <= CODEC_ZSTD; codec++) {
+            struct rig r;
+            struct rig_log *l = begin(&r, cold);
+            append_stamped(&r, l, first, 4, (enum batch_codec)codec);
+            append_stamped(&r, l, second, 2, CODEC_NONE);
+            rig_settle(&r);
+            expect(&r, l, PLOG_MAX_TS, 0, 90);
+            static const struct {
+                off64 to, offset;
+                ms found;
+            } v[] = {{1, 2, 70}, {2, 2, 70}, {3, 5, 60}, {4, 5, 60}, {5, 5, 60}};
+            for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+                ck_assert_int_eq(rig_move(&r, l, v[i].to), ERR_OK);
+                expect(&r, l, PLOG_MAX_TS, v[i].offset, v[i].found);
+            }
+            rig_done(&r);
+        }
+    }
+}
+END_TEST
+
 /* LogAppendTime: every record has the batch's time. */
 START_TEST(s5_12_log_append_time) {
     static const ms ts[] = {77, 5, 6};
@@ -351,6 +376,7 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("plog_find", br010_in_one_batch_and_in_four_all_codecs, br010_shuffled, br011_none_and_empty,
-                   s8_6_readable_end, s5_12_log_append_time, t55_bombs_are_looked_through_in_little_memory, s8_6_model,
+                   s8_6_readable_end, s8_3_start_inside_the_batch, s5_12_log_append_time,
+                   t55_bombs_are_looked_through_in_little_memory, s8_6_model,
                    s8_7_old_offsets);
 }
