@@ -72,6 +72,11 @@ void raise_free(struct raise *ra);
 
 /* topics.c: open or close the parts of a topic that this shard owns; the hooks of struct meta. */
 void topics_hook(struct shard *sh);
+/* The next LIMIT_PARTS_PER_TURN parts of topics that are being opened or removed. */
+void topics_pass(struct shard *sh);
+/* An ask that carried a frame: is it to be returned by topics_pass, when all that its frame began is done? */
+bool topics_hold(struct shard *sh, struct ask *ask);
+void topics_shard_done(struct shard *sh);
 
 /* metad.c, shard 0. */
 struct topics_change;

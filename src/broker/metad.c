@@ -81,7 +81,9 @@ static void metad_apply_run(struct ask *ask) {
     if (e == ERR_NOMEM) {
         ask->owner->node->on_fatal(ask->owner->node->u, "out of memory while applying a metadata change");
     }
-    ask_return(ask, e);
+    if (!topics_hold(ask->owner, ask)) {
+        ask_return(ask, e);
+    }
 }
 
 static void metad_apply_home(struct ask *ask) {

@@ -86,6 +86,7 @@ static void shard_turn(void *u) {
     sh->stats.turns++;
     shard_deliver(sh);                                                  /* 1 */
     wheel_run(&sh->wheel, sh->now, LIMIT_TIMERS_PER_TURN);              /* 2 */
+    topics_pass(sh);                                                    /*    a slice of the topics that come or go */
     store_pass(sh->store, sh->now);                                     /* 3: after every append of this turn, so one write carries all */
     marks_settle(sh);                                                   /* 4: after the pass, which may have moved marks at once */
     append_resume(sh);
@@ -118,6 +119,8 @@ err shard_new(struct node *n, struct port *port, uint32_t index, struct shard **
     arena_pool_init(&sh->arenas, LIMIT_ARENAS_KEPT_BYTES);
     admit_init(&sh->admit, n->conf.admit_bytes, LIMIT_ADMIT_RESERVE_BYTES);
     map_init(&sh->parts, prng_next(port->rng));
+    list_init(&sh->chores);
+    list_init(&sh->applied);
     list_init(&sh->local);
     list_init(&sh->moved);
     list_init(&sh->full);
@@ -141,6 +144,7 @@ void shard_free(struct shard *sh) {
     if (sh == NULL) {
         return;
     }
+    topics_shard_done(sh);
     for (struct map_node *nd = map_next(&sh->parts, NULL); nd != NULL;) {
         struct map_node *next = map_next(&sh->parts, nd);
         part_free(list_entry(nd, struct part, node));

@@ -37,6 +37,7 @@
 #define LIMIT_TOPICS 100000
 #define LIMIT_PARTITIONS 400000                   /* all topics together */
 #define LIMIT_PARTITIONS_PER_TOPIC 100000
+#define LIMIT_PARTS_PER_TURN 2000                 /* opened or removed in one turn; a topic of more takes several */
 #define LIMIT_TOPIC_NAME 249
 #define LIMIT_TOPIC_SETTINGS 256                  /* own settings of one topic */
 #define LIMIT_RESOURCES 10000                     /* groups, brokers and metrics subscriptions that have settings */

@@ -49,6 +49,8 @@ struct shard {
     struct admit admit;
     struct store *store;
     struct map parts;                  /* struct part by (topic id, index): the ones this shard owns */
+    struct list chores;                /* topics of many partitions that are being opened or removed (topics.c) */
+    struct list applied;               /* asks with metadata frames that are answered when the chores are done */
     struct list local;                 /* asks to and from ourselves */
     struct list moved;                 /* parts whose marks moved since the last step 4 */
     struct list full;                  /* append asks held back while too much is unsynced (D6 d) */
