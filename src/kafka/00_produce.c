@@ -16,6 +16,8 @@
 
 #define PRODUCE_WAIT_MS_MIN 1000       /* a request's timeout is about other replicas; this one's sync may take its time: Kafka answers a timeout of 0 with success, too */
 
+#define PRODUCE_PART_COST 256         /* what a partition takes of a turn beside its bytes, in bytes */
+
 struct produce_part {
     struct append_ask ask;
     struct rq *rq;
@@ -258,6 +260,7 @@ static bool produce_next(struct rq *rq, const struct produce_topic *at) {
     const struct k_produce_req *q = rq->body;
     const struct k_produce_req_topic_part *from = &q->topics[w->topic].partitions[w->part];
     struct k_produce_resp_topic_part *to = produce_to(w);
+    w->spent += from->records.n + PRODUCE_PART_COST;
     err e = at->e == ERR_OK && produce_is_moot(rq) ? ERR_CLOSING : at->e;
     e = e == ERR_OK && (from->index < 0 || from->index >= at->t->parts_n) ? ERR_NO_TOPIC : e;
     if (e != ERR_OK) {
@@ -269,7 +272,6 @@ static bool produce_next(struct rq *rq, const struct produce_topic *at) {
     if (produce_check_is_heavy(&ck)) {
         return produce_later(rq, at->t, &ck, to);
     }
-    w->spent += from->records.n;
     produce_now(rq, at->t, &ck, to);
     return false;
 }
