@@ -5,8 +5,8 @@ import threading
 import time
 
 from raw import batch as rb
-from raw import tools
-from raw.harness import fetch, fetch_request, fill, list_offset, produce, read_all, test
+from raw import dumplog, tools
+from raw.harness import fetch, fetch_request, fill, list_offset, produce, producer_id, read_all, test
 from raw.wire import Conn
 
 NOW = int(time.time() * 1000)
@@ -369,6 +369,35 @@ def tool_log_dirs(c):
     parts = {p["partition"]: p for p in told["brokers"][0]["logDirs"][0]["partitions"]}
     assert parts[f"{topic}-0"]["size"] == 0 and parts[f"{topic}-1"]["size"] > 3000, told
     assert parts[f"{topic}-1"]["offsetLag"] == 0 and parts[f"{topic}-1"]["isFuture"] is False, told
+
+
+@test("D2 what retention and DeleteRecords leave is sound: Kafka's kafka-dump-log and perigee log verify read it, stopped and killed, an emptied log, too", only="perigee")
+def files_are_sound(c):
+    broker = c.own(log_retention_check_interval_ms=50)
+    conn = c.conn(broker)
+    pid = producer_id(conn)
+    topic, empty = c.topic(segment_bytes=20_000, retention_bytes=60_000, index_interval_bytes=500), c.topic(segment_bytes=20_000)
+    for i in range(60):
+        for t in (topic, empty):
+            assert produce(conn, t, rb.batch(rb.values(f"{i}-", 4, 700), pid=pid, epoch=0, seq=4 * i))["error"] == 0
+    assert delete(conn, empty, -1) == (0, 240)
+    until(lambda: start_of(conn, topic) > 100)
+    until(lambda: len([f for f in os.listdir(os.path.join(broker.data, f"{empty}-0")) if f.endswith(".log")]) == 1)
+    for how in (broker.kill9, broker.stop):
+        conn.close()
+        how()
+        verify = [broker._command()[0], "log", "verify", broker.data]
+        out = tools.run(verify).decode()
+        assert "sound" in out and "0 damaged places" in out, out
+        if how == broker.stop:
+            dumplog.judge(broker.data)
+        broker.start()
+        conn = c.conn(broker)
+        assert start_of(conn, empty) == 240 and start_of(conn, topic) > 100
+        first = start_of(conn, topic)
+        assert [r[0] for r in read_all(conn, topic, offset=first)] == list(range(first, 240))
+        again = produce(conn, empty, rb.batch(rb.values("59-", 4, 700), pid=pid, epoch=0, seq=4 * 59))
+        assert again["error"] == 0 and again["base_offset"] == 236, again      # a duplicate of what is deleted is one all the same
 
 
 @test("S8.7 ListOffsets v0 names older segments, too, when more offsets are asked", only="perigee")
