@@ -15,9 +15,9 @@ configure() {   # DIR OPTION...
     shift
     cmake -S . -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ "$@" > /dev/null
 }
-configure $build/replay
-ninja -C $build/replay "${targets[@]}" > /dev/null
 if [ "$seconds" = seeds ]; then
+    configure $build/replay
+    ninja -C $build/replay "${targets[@]}" > /dev/null
     python3 tests/fuzz/seed_corpus.py tests/golden $corpus
     for t in "${targets[@]}"; do
         if grep -q '^void fuzz_seeds' tests/fuzz/"$t".c; then
@@ -34,15 +34,15 @@ fuzz() {   # TARGET
     local t=$1 work=$build/corpus-$1 code=0
     rm -rf "$work" "$work-small"
     mkdir -p "$work" "$work-small"
-    $build/replay/tests/fuzz/"$t" --unpack $corpus/seed_"${t#fuzz_}".bin "$work"
-    $build/replay/tests/fuzz/"$t" --unpack $corpus/"$t".bin "$work"
+    python3 tests/fuzz/corpus.py unpack $corpus/seed_"${t#fuzz_}".bin "$work"
+    python3 tests/fuzz/corpus.py unpack $corpus/"$t".bin "$work"
     $build/fuzzer/tests/fuzz/"$t" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1024 -max_len=4000 -print_final_stats=1 \
         -artifact_prefix=$build/findings/"$t"- "$work" > $build/"$t".log 2>&1 || code=1
     [ $code -eq 0 ] || tail -40 $build/"$t".log
     echo "counts $t: $(find "$work" -type f | wc -l) inputs, $(sed -n 's/stat::number_of_executed_units: *//p' $build/"$t".log) runs"
     if [ -n "${KEEP:-}" ]; then
         $build/fuzzer/tests/fuzz/"$t" -merge=1 "$work-small" "$work" > /dev/null 2>&1
-        $build/replay/tests/fuzz/"$t" --pack $corpus/"$t".bin "$work-small"
+        python3 tests/fuzz/corpus.py pack $corpus/"$t".bin "$work-small"
     fi
     return $code
 }

@@ -1,9 +1,6 @@
 /* A fuzz target without libFuzzer: runs every kept input once. A corpus is one file of [u32 big endian length][input]....
  *     fuzz_x CORPUS...             run all inputs (and nothing else: no mutation, any compiler)
- *     fuzz_x --unpack CORPUS DIR   write each input into a file of its own, as libFuzzer wants them
- *     fuzz_x --pack CORPUS DIR     and back, smallest name first
  *     fuzz_x --seed CORPUS         the target's own inputs to begin with, made by the code that writes the real thing */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +8,6 @@
 #include "base/be.h"
 #include "fuzz.h"
 #include "golden_file.h"
-
-#define INPUT_BYTES_MAX ((size_t)4 << 10)        /* larger inputs are not kept */
 
 static int run(const char *path) {
     span file = golden_load("", path), rest = file, input;
@@ -28,44 +23,6 @@ static int run(const char *path) {
     bool ok = n > 0 && rest.n == 0;
     golden_free(file);
     return ok ? 0 : 1;
-}
-
-static int unpack(const char *path, const char *dir) {
-    span file = golden_load("", path), rest = file, input;
-    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    for (unsigned n = 0; golden_next(&rest, &input); n++) {
-        char name[4096];
-        snprintf(name, sizeof name, "%s/%s-%06u", dir, base, n);
-        FILE *f = fopen(name, "wb");
-        must(f != NULL);
-        must(fwrite(input.p, 1, input.n, f) == input.n);
-        must(fclose(f) == 0);
-    }
-    golden_free(file);
-    return 0;
-}
-
-static int pack(const char *path, const char *dir) {
-    struct dirent **names;
-    int n = scandir(dir, &names, NULL, alphasort);
-    FILE *f = fopen(path, "wb");
-    must(n >= 0);
-    must(f != NULL);
-    for (int i = 0; i < n; i++) {
-        if (names[i]->d_name[0] != '.') {
-            span input = golden_load(dir, names[i]->d_name);
-            uint8_t length[4];
-            be32_put(length, (uint32_t)input.n);
-            if (input.n <= INPUT_BYTES_MAX) {
-                must(fwrite(length, 1, 4, f) == 4);
-                must(fwrite(input.p, 1, input.n, f) == input.n);
-            }
-            golden_free(input);
-        }
-        free(names[i]);
-    }
-    free(names);
-    return fclose(f) == 0 ? 0 : 1;
 }
 
 static void write_input(void *u, span input) {
@@ -86,12 +43,6 @@ static int seed(const char *path) {
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--seed") == 0) {
         return seed(argv[2]);
-    }
-    if (argc == 4 && strcmp(argv[1], "--unpack") == 0) {
-        return unpack(argv[2], argv[3]);
-    }
-    if (argc == 4 && strcmp(argv[1], "--pack") == 0) {
-        return pack(argv[2], argv[3]);
     }
     int rc = argc > 1 ? 0 : 2;
     for (int i = 1; i < argc; i++) {

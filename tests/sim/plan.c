@@ -75,6 +75,9 @@ static void draw_settings(struct prng *r, struct plan *p) {
     if (one_in(r, 2)) {
         setting(p, "store.sync.age.ms", between(r, 1, 200));
     }
+    if (one_in(r, 6)) {
+        setting(p, "max.incremental.fetch.session.cache.slots", between(r, 0, 3));
+    }
     if (one_in(r, 3)) {
         setting(p, "store.unsynced.max", between(r, 65536, 200000));
     }
