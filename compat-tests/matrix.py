@@ -16,7 +16,7 @@ BEGIN, END = "<!-- the matrix: written by compat-tests/matrix.py -->", "<!-- end
 GROUPS = (("create, list, describe, delete", ("create", "list", "describe", "delete")), ("none", ("none",)), ("gzip", ("gzip",)),
           ("snappy", ("snappy",)), ("lz4", ("lz4",)), ("zstd", ("zstd",)), ("acks 1, 0", ("acks 1", "acks 0")), ("from start", ("earliest",)),
           ("from offset", ("from offset",)), ("from time", ("from time",)), ("ends", ("ends",)),
-          ("reads Java's, librdkafka's", ("reads Java's", "reads librdkafka's")), ("settings: read, change", ("configs", "alter")),
+          ("reads Java's, librdkafka's", ("reads Java's", "reads librdkafka's")), ("reads re-packed", ("reads re-packed",)), ("settings: read, change", ("configs", "alter")),
           ("delete records", ("trim",)), ("add partitions", ("grow",)))
 SAYS = {"yes": "yes", "lacks": "–", "not tried": "·"}
 

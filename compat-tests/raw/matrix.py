@@ -27,9 +27,9 @@ LARGE = 900_000
 LIMIT_S = 30
 NEEDS = {"configs": (32,), "alter": (44, 33), "grow": (37,), "trim": (21,)}      # a step is planned when one of these APIs is served
 COLUMNS = ("create", "list", "describe", *CODECS, "acks 1", "acks 0", "earliest", "from offset", "from time", "ends", "reads Java's",
-           "reads librdkafka's", "configs", "alter", "trim", "grow", "delete")
+           "reads librdkafka's", "reads re-packed", "configs", "alter", "trim", "grow", "delete")
 KINDS = {"earliest": "consume", "from offset": "consume", "from time": "consume", "reads Java's": "consume",
-         "reads librdkafka's": "consume", "ends": "offsets"}
+         "reads librdkafka's": "consume", "reads re-packed": "consume", "ends": "offsets"}
 RESULTS = os.path.join(CACHE, "matrix.json")
 CLIENTS = {}
 
@@ -410,11 +410,11 @@ def new_home():
     return tempfile.mkdtemp(prefix="matrix-", dir=os.environ.get("COMPAT_TMP"))
 
 
-def written(name, broker, full=False):
+def written(name, broker, full=False, **configs):
     """This client creates a topic and writes every codec into it: (topic, log)."""
     plan = Plan(CLIENTS[name], broker, new_home(), full)
-    plan.topic += "-written"
-    plan.create({})
+    plan.topic += "-re-packed" if configs else "-written"
+    plan.create({k.replace("_", "."): v for k, v in configs.items()})
     plan.produce_all()
     _, steps, said = execute(plan)
     bad = {k: v for k, v in judge(plan, steps).items() if v != "yes"}
@@ -423,7 +423,7 @@ def written(name, broker, full=False):
 
 
 class Race:
-    """All selected clients against one broker, a few beside each other; the two writers that everybody reads come first."""
+    """All selected clients against one broker, a few beside each other; the writers that everybody reads come first."""
     AT_ONCE = 3
 
     def __init__(self, c, broker):
@@ -431,16 +431,16 @@ class Race:
         with Conn(broker.addr) as conn:
             self.served = {k["key"] for k in conn.call("ApiVersions", 0)["keys"]}
         self.pool = concurrent.futures.ThreadPoolExecutor(self.AT_ONCE)
-        self.written = {column: self.pool.submit(self.write, name) for column, name in
-                        (("reads Java's", NEWEST_JAVA), ("reads librdkafka's", LIBRDKAFKA))}
+        self.written = {"reads Java's": self.pool.submit(self.write, NEWEST_JAVA), "reads librdkafka's": self.pool.submit(self.write, LIBRDKAFKA),
+                        "reads re-packed": self.pool.submit(self.write, LIBRDKAFKA, compression_type="lz4")}
         wanted = [t.function.client for t in selected(c.options) if hasattr(t.function, "client")]
         self.done = {it.name: self.pool.submit(self.one, it) for it in wanted}
         self.pool.shutdown(wait=False)
 
-    def write(self, name):
+    def write(self, name, **configs):
         """(topic, log), or None where this client is not to be had, or a text that says why it could not write."""
         try:
-            return written(name, self.broker, self.full) if name in CLIENTS else None
+            return written(name, self.broker, self.full, **configs) if name in CLIENTS else None
         except Skip:
             return None
         except Exception as e:                       # noqa: BLE001 - the writer's own test says it, too
@@ -504,7 +504,7 @@ def run(c, it):
     race = RACES.get(broker.addr)
     if not race:
         race = RACES[broker.addr] = Race(c, broker)
-    head, cells, said = race.done[it.name].result(600)
+    head, cells, said = race.done[it.name].result(1800 if c.full else 600)
     bad = {k: v for k, v in cells.items() if v != "yes"}
     assert not bad, f"{it.name} {head.get('version')}:\n" + "\n".join(f"  {k}: {v}" for k, v in bad.items()) + f"\nit said:\n{said[-3000:]}"
     assert head.get("version"), f"no version told:\n{said[-2000:]}"

@@ -31,5 +31,5 @@ NO_NULL = "a header without a value is malformed to it"
 matrix.client("rdkafka", program("rdkafka"))
 matrix.client("rskafka", program("rskafka"), lacks={
     "configs": NO_SETTINGS, "alter": NO_SETTINGS, "configs-at-create": NO_SETTINGS, "grow": "no call for CreatePartitions",
-    "reads Java's": NO_NULL, "reads librdkafka's": NO_NULL, "acks 1": "always acks=all", "acks0": "always acks=all", "idempotent": "never idempotent",
+    "reads Java's": NO_NULL, "reads librdkafka's": NO_NULL, "reads re-packed": NO_NULL, "acks 1": "always acks=all", "acks0": "always acks=all", "idempotent": "never idempotent",
     "repeated-headers": "headers are a map", "null-headers": NO_NULL})
