@@ -36,7 +36,8 @@ def kcat_codecs(c):
                              input=data, capture_output=True, timeout=60, check=True)
         assert b"nsupported" not in out.stderr.replace(b"Unsupported ApiVersion", b""), (codec, out.stderr[-500:])
         got = rb.batches(fetch(conn, topic, 0)["records"])
-        assert got and all(b.codec == number for b in got), (codec, [b.codec for b in got])
+        # A first batch of a few lines, which packing would only make longer, is sent as it is.
+        assert any(b.codec == number for b in got) and all(b.codec == number or b.count < 10 for b in got), (codec, [(b.codec, b.count) for b in got])
         back = tools.kcat(broker.addr, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-X", "check.crcs=true")
         assert back.rstrip(b"\n") == data, codec
 
