@@ -10,6 +10,7 @@ from raw.broker import COMPAT
 from raw.harness import fetch, metadata, produce
 
 FLOOR_MS = 40                                        # below this, twice the undisturbed p99 is the machine's own noise
+BUSY = 0.8                                           # processors are waited for so much of the time: nothing can be judged
 STALL = 20                                           # so many times the limit is no noise: no second window
 STARVED_S = 0.15                                     # without a processor for so long in a window: judged by p90; for half of it: by p50
 
@@ -76,15 +77,20 @@ class Well:
         """Within twice the undisturbed p99, in one of a few windows; call undisturbed() before."""
         tries = []
         for _ in range(windows):
+            began = time.monotonic()
             took, starved = self.window(seconds)
-            rank = 50 if starved > seconds / 2 else 90 if starved > STARVED_S else 99
+            share = starved / (time.monotonic() - began)
+            rank = 50 if share > 0.5 else 90 if starved > STARVED_S else 99
             limit = max(FLOOR_MS, 2 * percentile(self.before, rank))
             tries.append((percentile(took, rank), limit))
             print(f"# p50 {percentile(took, 50):.1f} p90 {percentile(took, 90):.1f} p99 {percentile(took, 99):.1f} max {max(took):.1f} ms while "
-                  f"{what}; before p99 {percentile(self.before, 99):.1f}; {starved:.2f} s without a processor: p{rank} judged, limit {limit:.0f}")
-            assert tries[-1][0] <= STALL * limit, f"a well-behaved client is stalled while {what}: (ms, limit) {tries}"
+                  f"{what}; before p99 {percentile(self.before, 99):.1f}; {share:.0%} of the time without a processor: p{rank} judged, limit {limit:.0f}")
             if tries[-1][0] <= limit:
                 return
+            if share > BUSY:
+                print("# no verdict: other work on this machine keeps everybody waiting")
+                return
+            assert tries[-1][0] <= STALL * limit, f"a well-behaved client is stalled while {what}: (ms, limit) {tries}"
         raise AssertionError(f"a well-behaved client waits while {what}: (ms, limit) {tries}")
 
 

@@ -16,7 +16,7 @@ static void admit_pool_init(struct admit_pool *p, size_t max) {
 void admit_init(struct admit *a, size_t max, size_t reserve) {
     admit_pool_init(&a->big, max / 2);
     admit_pool_init(&a->small, reserve);
-    admit_pool_init(&a->tiny, reserve / 2);
+    admit_pool_init(&a->tiny, reserve);
     admit_pool_init(&a->replies, max / 2);
     admit_pool_init(&a->little, reserve / 2);
     a->parked = 0;

@@ -39,9 +39,10 @@ struct conn_out {
     struct list rqs;
 };
 
-static void conn_cut(struct conn *cn, const uint8_t *p, size_t n);
+static void conn_cut(struct conn *cn, struct chunk *in, const uint8_t *p, size_t n);
 static void conn_start(struct conn *cn);
 static void conn_frame(struct conn *cn);
+static bool conn_is_full(const struct conn *cn);
 
 static const char *conn_name(const struct conn *cn) { return cn->client[0] != '\0' ? cn->client : "?"; }
 
@@ -90,7 +91,7 @@ static void conn_hurry(struct conn *cn) {
 
 /* Not read because too many requests wait: behind a parked one they would wait long, and nobody would see the client go. */
 static void conn_hurry_full(struct conn *cn) {
-    if (cn->rqs_n >= LIMIT_CONN_INFLIGHT || (cn->rqs_n >= LIMIT_CONN_INFLIGHT_SHORT && admit_is_short(&cn->set->sh->admit))) {
+    if (conn_is_full(cn)) {
         conn_hurry(cn);
     }
 }
@@ -259,9 +260,17 @@ static void conn_reply(struct conn *cn) {
     cn->set->sh->port->net->send(cn->net, &o->send);
 }
 
+/* The last ones wait for those before them. */
+static bool conn_is_full(const struct conn *cn) {
+    uint32_t waiting = 0;
+    for (const struct list *it = cn->rqs.prev; it != &cn->rqs && waiting < LIMIT_CONN_WAITING && list_entry(it, const struct rq, link)->state == RQ_WAITING; it = it->prev) {
+        waiting++;
+    }
+    return waiting == LIMIT_CONN_WAITING || cn->rqs_n >= LIMIT_CONN_INFLIGHT || (cn->rqs_n >= LIMIT_CONN_INFLIGHT_SHORT && admit_is_short(&cn->set->sh->admit));
+}
+
 static bool conn_has_room(const struct conn *cn) {
-    uint32_t inflight = admit_is_short(&cn->set->sh->admit) ? LIMIT_CONN_INFLIGHT_SHORT : LIMIT_CONN_INFLIGHT;
-    return cn->closing == CONN_OPEN && !cn->waiting_admit && cn->rqs_n < inflight && cn->unsent_n < LIMIT_CONN_UNSENT &&
+    return cn->closing == CONN_OPEN && !cn->waiting_admit && !conn_is_full(cn) && cn->unsent_n < LIMIT_CONN_UNSENT &&
            cn->set->sh->port->net->unsent(cn->net) < LIMIT_CONN_OUT_BYTES;
 }
 
@@ -275,7 +284,7 @@ static void conn_resume(struct conn *cn) {
     if (cn->aside != NULL && conn_has_room(cn)) {
         struct chunk *c = cn->aside;
         cn->aside = NULL;
-        conn_cut(cn, c->data, cn->aside_n);
+        conn_cut(cn, c, cn->aside_p, cn->aside_n);
         chunk_unref(c);
     }
     if (cn->paused && cn->aside == NULL && conn_has_room(cn)) {
@@ -449,21 +458,26 @@ static bool conn_size(struct conn *cn, size_t have) {
 }
 
 /* Keep what cannot be taken in now; it is bounded by one read. */
-static void conn_set_aside(struct conn *cn, const uint8_t *p, size_t n) {
+static void conn_set_aside(struct conn *cn, struct chunk *in, const uint8_t *p, size_t n) {
     if (n == 0 || cn->closing != CONN_OPEN) {
         return;
     }
     conn_hurry_full(cn);
-    cn->aside = chunk_new(cn->set->sh->chunks, n);
+    cn->aside = in != NULL ? chunk_ref(in) : chunk_new(cn->set->sh->chunks, n);
     if (cn->aside == NULL) {
         conn_refuse(cn, "out of memory");
         return;
     }
-    memcpy(cn->aside->data, p, n);
+    if (in == NULL) {
+        memcpy(cn->aside->data, p, n);
+        p = cn->aside->data;
+    }
+    cn->aside_p = p;
     cn->aside_n = n;
 }
 
-static void conn_cut(struct conn *cn, const uint8_t *p, size_t n) {
+/* p[n]: in a chunk that may be kept, or (NULL) in the scratch. */
+static void conn_cut(struct conn *cn, struct chunk *in, const uint8_t *p, size_t n) {
     while (n > 0 && conn_has_room(cn)) {
         if (cn->frame == NULL) {
             size_t take = 4 - cn->head_n < n ? 4 - cn->head_n : n;
@@ -485,7 +499,7 @@ static void conn_cut(struct conn *cn, const uint8_t *p, size_t n) {
             conn_filled(cn);
         }
     }
-    conn_set_aside(cn, p, n);
+    conn_set_aside(cn, in, p, n);
 }
 
 static size_t conn_on_room(void *u, uint8_t **ret_p) {
@@ -522,7 +536,7 @@ static void conn_on_data(void *u, size_t n) {
             conn_filled(cn);
         }
     } else {
-        conn_cut(cn, cn->set->scratch, n);
+        conn_cut(cn, NULL, cn->set->scratch, n);
     }
     conn_watch_partial(cn);
     conn_changed(cn);

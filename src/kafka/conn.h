@@ -49,7 +49,8 @@ struct conn {
     struct chunk *frame;                           /* being filled */
     size_t frame_n, frame_got;
     bool early;                                    /* it is the frame's beginning only, and not charged yet */
-    struct chunk *aside;                           /* bytes read beyond what admission or order lets in */
+    struct chunk *aside;                           /* holds bytes read beyond what admission or order lets in: these */
+    const uint8_t *aside_p;
     size_t aside_n;
     uint32_t fetches;                              /* rotates partition order (S7.21) */
     enum conn_close closing;

@@ -1,5 +1,6 @@
-"""A disk that fails, cuts short and fills up: T13, T14, T15, T16, T17; BR-061; DESIGN 4 (durability rules)."""
+"""A disk that fails, cuts short and fills up, and how much a start reads: T13, T14, T15, T16, T17, T20; BR-061; DESIGN 4 (durability rules)."""
 import os
+import time
 
 from faults import ledger, run
 from faults.disk import troubled, until
@@ -402,3 +403,55 @@ def failing_boot(c):
     conn = c.conn(broker)
     assert values(conn, topic) == old() and values(conn, topic, 1) == old(1)
     assert put(conn, topic, "after")["base_offset"] == 5
+
+
+# ---- T20 ----
+
+def bytes_read(broker):
+    """By system calls, since the process began."""
+    with open(f"/proc/{broker.pid}/io", encoding="ascii") as f:
+        return int(f.readline().split()[1])
+
+
+def marked(disk):
+    """A durable mark was written behind all that is written now: one a second."""
+    disk.arm()
+    until(lambda: any(r.op == ledger.SYNC_BEGIN and "marks." in r.name for r in disk.events()), 10, "a sync of the durable marks")
+
+
+@test("T20 a start after kill -9 reads what is above the last checkpoints, not the data: four times the data, as much is read; "
+      "(--full: 10,000 partitions, unclean)")
+def start_reads_little(c):
+    read = []
+    for rounds in (8, 32):                           # MB
+        broker, disk = troubled(c)
+        topic = c.topic(broker=broker, segment_bytes=4_000_000)
+        conn = c.conn(broker)
+        for i in range(rounds):
+            assert put(conn, topic, f"{i}", acks=1 if i % 8 else -1)["error"] == 0
+            assert produce(conn, topic, rb.batch([(None, os.urandom(1_000_000))]))["error"] == 0
+        marked(disk)
+        broker.kill9()
+        disk.disarm()
+        broker.start()
+        read.append(bytes_read(broker))
+        assert list_offset(c.conn(broker), topic, -1)["offset"] == 2 * rounds
+        broker.kill9()
+    print(f"# read at the start after kill -9: {read[0]} bytes of 8 MB, {read[1]} bytes of 32 MB")
+    assert read[1] < 12_000_000 and read[1] < read[0] + 6_000_000, read
+    if not c.full:
+        return
+    broker = c.own()
+    names = [c.topic(broker=broker, partitions=1000) for _ in range(10)]
+    conn = c.conn(broker, timeout=120)
+    for t in names:
+        conn.call("Produce", 9, acks=1, timeout_ms=60_000, topics=[{"name": t, "partitions": [
+            {"index": p, "records": rb.batch([(None, b"one")])} for p in range(1000)]}])
+    broker.kill9()
+    began = time.monotonic()
+    broker.start()
+    took = time.monotonic() - began
+    conn = c.conn(broker)
+    assert all(list_offset(conn, t, -1, 999)["offset"] == 1 for t in names)
+    print(f"# ready {took:.2f} s after kill -9 with 10,000 partitions written; {bytes_read(broker)} bytes read")
+    assert took < 10, took

@@ -196,7 +196,7 @@ static void check_bounds(void) {
     ck_assert_uint_eq(tiny, a.tiny.used);
     ck_assert_uint_eq(replies, a.replies.used);
     ck_assert(small <= RESERVE);
-    ck_assert(tiny <= RESERVE / 2);
+    ck_assert(tiny <= RESERVE);
     ck_assert(alone > 0 || (big <= MAX / 2 && replies <= MAX / 2));
 }
 

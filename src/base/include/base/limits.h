@@ -5,8 +5,9 @@
 #define LIMIT_FRAME_SMALL_BYTES (64 << 10)        /* frames up to this size are served from the reserve */
 #define LIMIT_FRAME_TINY_BYTES (4 << 10)           /* of a frame: what comes before it is charged; frames up to this size are charged when they are whole */
 #define LIMIT_REPLY_LITTLE_BYTES (16 << 10)        /* replies up to this size have memory of their own */
-#define LIMIT_CONN_INFLIGHT_SHORT 4               /* instead of LIMIT_CONN_INFLIGHT while frames wait for memory */
 #define LIMIT_CONN_INFLIGHT 64                    /* requests of one connection decoded and not yet answered */
+#define LIMIT_CONN_WAITING 4                      /* of them, waiting for those before them to end */
+#define LIMIT_CONN_INFLIGHT_SHORT 4               /* instead of LIMIT_CONN_INFLIGHT while frames wait for memory */
 #define LIMIT_CONN_UNSENT 256                     /* requests of one connection answered, whose replies the client did not take */
 #define LIMIT_CONN_OUT_BYTES (8 << 20)            /* unsent reply bytes above which a connection is not read */
 #define LIMIT_CONNS 100000                        /* default of max.connections */

@@ -1,6 +1,6 @@
 /* Admission: a frame's size is charged whole before its body is read; what the budget cannot hold is not read (D12). One budget per shard, in pools, so that nobody waits for who holds
  * much, or is slow: large frames and reply bytes share the budget half and half; frames up to LIMIT_FRAME_SMALL_BYTES have the reserve; frames up to LIMIT_FRAME_TINY_BYTES, which are
- * charged when they are whole, and replies up to LIMIT_REPLY_LITTLE_BYTES half as much as the reserve each. Of a larger frame LIMIT_FRAME_TINY_BYTES come before it is charged: who
+ * charged when they are whole, as much again, and replies up to LIMIT_REPLY_LITTLE_BYTES half as much. Of a larger frame LIMIT_FRAME_TINY_BYTES come before it is charged: who
  * announces much and sends nothing keeps nobody waiting (T56).
  * A single frame or reply above its whole pool is let in alone.
  * Who holds a frame may wait for reply bytes, who holds reply bytes waits for nothing but its socket, or (a batch that is packed anew) for the worker and the log: so nobody
