@@ -16,27 +16,33 @@ static void alter_verdict(struct alter_wish *w, err e, const char *why) {
 }
 
 static void alter_home(struct ask *ask) {
-    struct alter_wish *w = list_entry(list_entry(ask, struct topics_change, ask), struct alter_wish, change);
-    struct alter *al = w->alter;
-    alter_verdict(w, ask->err, w->change.why);
+    struct alter_sent *sent = list_entry(list_entry(ask, struct topics_change, ask), struct alter_sent, change);
+    struct alter *al = sent->alter;
+    alter_verdict(sent->wish, ask->err, sent->change.why);
     if (--al->left == 0) {
         al->done(al);
     }
 }
 
-static void alter_send(struct alter_wish *w) {
-    struct alter *al = w->alter;
-    topics_init(&w->change, TOPICS_CONF, alter_home);
-    w->change.conf = (struct meta_conf){
+static void alter_send(struct alter *al, struct alter_wish *w) {
+    struct alter_sent *sent = rq_array(al->rq, 1, sizeof(*sent));
+    if (sent == NULL) {
+        alter_verdict(w, ERR_NOMEM, NULL);
+        return;
+    }
+    sent->wish = w;
+    sent->alter = al;
+    topics_init(&sent->change, TOPICS_CONF, alter_home);
+    sent->change.conf = (struct meta_conf){
         .kind = (enum meta_kind)w->res.type,
         .name = w->res.name,
         .changes = w->changes,
         .changes_n = w->changes_n,
         .replace = al->replace,
     };
-    w->change.validate_only = al->validate_only;
+    sent->change.validate_only = al->validate_only;
     al->left++;
-    topics_send(al->rq->sh, &w->change);
+    topics_send(al->rq->sh, &sent->change);
 }
 
 /* ---- loggers ---- */
@@ -51,8 +57,7 @@ static int alter_level(span text) {
     return span_eq_str(v, "TRACE") ? LOG_DEBUG : span_eq_str(v, "FATAL") || span_eq_str(v, "OFF") ? LOG_ERROR : -1;
 }
 
-static void alter_logger(struct alter_wish *w) {
-    struct alter *al = w->alter;
+static void alter_logger(const struct alter *al, struct alter_wish *w) {
     int level = -1;
     for (size_t i = 0; i < w->changes_n; i++) {
         const struct meta_conf_change *ch = &w->changes[i];
@@ -85,8 +90,8 @@ static bool alter_same_key(const void *u, uint32_t a, uint32_t b) {
 }
 
 /* S16.6: nulls, and keys named twice. NULL without memory in *ret_ok. */
-static const char *alter_bad_keys(struct alter_wish *w, bool *ret_ok) {
-    struct rq *rq = w->alter->rq;
+static const char *alter_bad_keys(const struct alter *al, const struct alter_wish *w, bool *ret_ok) {
+    struct rq *rq = al->rq;
     struct seen seen;
     char shown[96];
     *ret_ok = seen_init(&seen, rq, w->changes_n);
@@ -94,7 +99,7 @@ static const char *alter_bad_keys(struct alter_wish *w, bool *ret_ok) {
         const struct meta_conf_change *ch = &w->changes[i];
         span_printable(ch->name, shown, sizeof(shown));
         if (span_is_null(ch->value) && ch->op != META_CONF_DELETE) {
-            return arena_printf(&rq->arena, "%s: null is no value%s", shown, w->alter->replace ? "; leave the setting out to put it back to its default" : "; DELETE puts a setting back to its default");
+            return arena_printf(&rq->arena, "%s: null is no value%s", shown, al->replace ? "; leave the setting out to put it back to its default" : "; DELETE puts a setting back to its default");
         }
         if (seen_add(&seen, seen_hash(&seen, ch->name), i, alter_same_key, w->changes) != i) {
             return arena_printf(&rq->arena, "%s is named more than once", shown);
@@ -103,8 +108,8 @@ static const char *alter_bad_keys(struct alter_wish *w, bool *ret_ok) {
     return NULL;
 }
 
-static bool alter_judge(struct alter_wish *w, size_t wishes_n) {
-    struct rq *rq = w->alter->rq;
+static bool alter_judge(const struct alter *al, struct alter_wish *w) {
+    struct rq *rq = al->rq;
     const char *why = NULL;
     if (!resource_allow(rq, &w->res, ALLOW_ALTER_CONFIGS)) {
         alter_verdict(w, ERR_DENIED, NULL);
@@ -114,7 +119,7 @@ static bool alter_judge(struct alter_wish *w, size_t wishes_n) {
         alter_verdict(w, ERR_BAD_REQUEST, "the request names this resource more than once");
         return true;
     }
-    if (wishes_n > ALTER_RESOURCES_MAX) {
+    if (al->n > ALTER_RESOURCES_MAX) {
         alter_verdict(w, ERR_LIMIT, "more than 10000 resources in one request");
         return true;
     }
@@ -122,7 +127,7 @@ static bool alter_judge(struct alter_wish *w, size_t wishes_n) {
     if (w->res.type == META_TOPIC && w->res.name.n == 0) {
         e = ERR_BAD_REQUEST;
         why = "there are no settings for all topics: the broker's are their defaults";
-    } else if (w->alter->replace && w->res.type == RESOURCE_BROKER_LOGGER) {
+    } else if (al->replace && w->res.type == RESOURCE_BROKER_LOGGER) {
         e = ERR_BAD_REQUEST;
         why = "levels of loggers are changed one by one (IncrementalAlterConfigs)";
     }
@@ -131,7 +136,7 @@ static bool alter_judge(struct alter_wish *w, size_t wishes_n) {
         return true;
     }
     bool ok;
-    const char *bad = alter_bad_keys(w, &ok);
+    const char *bad = alter_bad_keys(al, w, &ok);
     if (bad != NULL) {
         alter_verdict(w, ERR_BAD_REQUEST, bad);
     }
@@ -158,11 +163,8 @@ static bool alter_look(struct alter *al) {
 }
 
 bool alter_init(struct alter *al, struct rq *rq, size_t n) {
-    rq->arena.ceiling += (n < ALTER_RESOURCES_MAX ? n : ALTER_RESOURCES_MAX) * (sizeof(struct alter_wish) + 512);
+    rq->arena.ceiling += (n < ALTER_RESOURCES_MAX ? n : ALTER_RESOURCES_MAX) * (sizeof(struct alter_sent) + 512);
     *al = (struct alter){.rq = rq, .n = n, .wishes = rq_array(rq, n, sizeof(struct alter_wish))};
-    for (size_t i = 0; al->wishes != NULL && i < n; i++) {
-        al->wishes[i].alter = al;
-    }
     return al->wishes != NULL;
 }
 
@@ -171,7 +173,7 @@ bool alter_run(struct alter *al) {
         return false;
     }
     for (size_t i = 0; i < al->n; i++) {
-        if (!alter_judge(&al->wishes[i], al->n)) {
+        if (!alter_judge(al, &al->wishes[i])) {
             return false;
         }
     }
@@ -179,9 +181,9 @@ bool alter_run(struct alter *al) {
     for (size_t i = 0; i < al->n; i++) {
         struct alter_wish *w = &al->wishes[i];
         if (w->code == 0 && w->res.type == RESOURCE_BROKER_LOGGER) {
-            alter_logger(w);
+            alter_logger(al, w);
         } else if (w->code == 0) {
-            alter_send(w);
+            alter_send(al, w);
         }
     }
     if (--al->left == 0) {

@@ -5,8 +5,6 @@
 #include "resource.h"
 
 struct alter_wish {
-    struct topics_change change;
-    struct alter *alter;
     struct resource res;
     struct meta_conf_change *changes;
     size_t changes_n;
@@ -22,6 +20,13 @@ struct alter {
     bool replace;                      /* AlterConfigs */
     bool validate_only;
     void (*done)(struct alter *al);    /* every wish has its verdict */
+};
+
+/* A wish on its way to shard 0. */
+struct alter_sent {
+    struct topics_change change;
+    struct alter_wish *wish;
+    struct alter *alter;
 };
 
 /* Room for n wishes, zeroed, in the request's arena; false without memory. */

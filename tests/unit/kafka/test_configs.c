@@ -256,6 +256,36 @@ START_TEST(S16_4_many_resources_in_one_request) {
 }
 END_TEST
 
+/* D12: too many to change in one request, each says so. */
+START_TEST(S16_8_too_many_resources_in_one_request) {
+    rig_init(&r, 66, 2);
+    rig_start(&r);
+    struct say *s = say_open(&r);
+    enum { MANY = 10001, CROWD = 60000 };
+    struct k_incremental_alter_configs_req_resource *t = mem_zalloc(MEM_TEST, CROWD * sizeof *t);
+    char (*names)[16] = mem_alloc(MEM_TEST, CROWD * sizeof *names);
+    struct k_incremental_alter_configs_req_resource_config c = {.name = SPAN_LIT("flush.ms"), .value = SPAN_LIT("5")};
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        t[i] = (struct k_incremental_alter_configs_req_resource){.type = TOPIC, .name = span_str(names[i]), .configs = &c, .configs_n = 1};
+    }
+    static const int counts[] = {MANY - 1, MANY, CROWD};
+    for (int k = 0; k < 3; k++) {
+        struct k_incremental_alter_configs_req q = {.resources = t, .resources_n = counts[k]};
+        const struct k_incremental_alter_configs_resp *x = say_ask(s, K_INCREMENTAL_ALTER_CONFIGS, 1, &q);
+        ck_assert_int_eq(x->responses_n, counts[k]);
+        ck_assert_int_eq(x->responses[0].error_code, k == 0 ? 3 : 44);
+        ck_assert_int_eq(x->responses[counts[k] - 1].error_code, k == 0 ? 3 : 44);
+        say_forget(s);
+    }
+    mem_free(t);
+    mem_free(names);
+    say_close(s);
+    rig_stop(&r);
+    rig_done(&r);
+}
+END_TEST
+
 /* S16.11 */
 START_TEST(S16_11_resources_are_listed_by_type) {
     rig_init(&r, 65, 2);
@@ -351,6 +381,7 @@ int main(void) {
     tcase_add_loop_test(tc, D6_write_caching_goes_on_and_off, 0, 4);
     tcase_add_test(tc, S16_8_verdicts_are_per_resource);
     tcase_add_test(tc, S16_4_many_resources_in_one_request);
+    tcase_add_test(tc, S16_8_too_many_resources_in_one_request);
     tcase_add_test(tc, S16_11_resources_are_listed_by_type);
     tcase_add_loop_test(tc, T4_T5_settings_survive_a_crash_at_any_request, 0, 2);
     return run_suite("configs", tc);
