@@ -1,4 +1,7 @@
 """DescribeCluster and DescribeTopicPartitions: semantics 3.9 to 3.17."""
+import re
+
+from raw import tools
 from raw.harness import test
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS, UNASKED = 0xdf8, 0x1fa0, -2147483648
@@ -167,3 +170,24 @@ def cursor_deleted(c):
         conn.call("DeleteTopics", 6, topics=[{"name": str(a)}])
         got = describe(conn, [a, b], limit=1, cursor=first["next_cursor"])
         assert [(t["name"], t["error"]) for t in got["topics"]] == [(a, 3), (b, 0)], got
+
+
+# ---- Kafka's tools ----
+
+@test("S3.16 kafka-cluster list-endpoints tells the address that Metadata has")
+def cluster_tool(c):
+    broker = c.broker()
+    node = c.conn().call("DescribeCluster", 2)["brokers"][0]
+    status, out = tools.kafka_tool("org.apache.kafka.tools.ClusterTool", "list-endpoints", "--bootstrap-server", broker.addr)
+    assert status == 0 and re.search(rf"^{node['node_id']}\s+{re.escape(node['host'])}\s+{node['port']}\b", out, re.M), out
+
+
+@test("S3.17 kafka-topics --describe of 4,500 partitions: the Java Admin client pages through them")
+def topics_tool(c):
+    broker = c.broker()
+    topic = c.topic(partitions=4500, name=c.name("paged"))
+    status, out = tools.kafka_tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", broker.addr, "--describe", "--topic", str(topic))
+    assert status == 0, out
+    seen = re.findall(r"Partition: (\d+)\tLeader: (\d+)\tReplicas: (\d+)\tIsr: (\d+)", out)
+    assert [int(s[0]) for s in seen] == list(range(4500)), (len(seen), out[:600])
+    assert len({s[1:] for s in seen}) == 1, set(s[1:] for s in seen)

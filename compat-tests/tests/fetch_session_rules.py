@@ -528,24 +528,34 @@ def stops(c):
         assert s.answer(sent)["topics"] == []
 
 
-@test("BR-016 an idle session of 5,000 partitions that is polled twice a second costs the broker nearly nothing, and one append is found at once", only="perigee")
-def idle_cost(c):
-    broker = c.own(**{"num_partitions": 1})
+def idle_cost_over(c, seconds, limit_s):
+    broker = c.own()
     topic = c.topic(partitions=5000)
     conn, other = c.conn(broker), c.conn(broker)
     s = Session(conn)
     s.poll({(topic, p): 0 for p in range(5000)})
     s.poll()
     cpu, began = broker.cpu_seconds(), time.monotonic()
-    while time.monotonic() - began < 3:
+    while time.monotonic() - began < seconds:
         answer = s.poll(max_wait_ms=500)
         assert answer["topics"] == []
     used, took = broker.cpu_seconds() - cpu, time.monotonic() - began
     print(f"# idle session of 5,000 partitions: {100 * used / took:.2f} % of a core over {took:.1f} s")
-    assert used <= 0.03, used                                        # one clock tick is 0.01 s; the goal is 0.1 %
+    assert used <= limit_s, used                                     # one clock tick is 0.01 s
     sent = s.send(max_wait_ms=20000)
     fill(other, topic, 1, partition=4711)
     assert order(s.answer(sent)) == [4711]
+
+
+@test("BR-016 an idle session of 5,000 partitions that is polled twice a second costs the broker nearly nothing, and one append is found at once", only="perigee")
+def idle_cost(c):
+    idle_cost_over(c, 3, 0.03)
+
+
+@test("BR-016 the same over a minute: at most 0.1 % of a core", only="perigee", full=True)
+def idle_cost_minute(c):
+    idle_cost_over(c, 60, 0.06)
+
 
 
 # ---- stock clients ----
