@@ -26,7 +26,9 @@ START_TEST(the_table_has_the_target_versions) {
         {35, 1, 4, 1, 4, 2, "describe_log_dirs", NULL, NULL},
         {37, 0, 3, 0, 3, 2, "create_partitions", NULL, NULL},
         {44, 0, 1, 0, 1, 1, "incremental_alter_configs", NULL, NULL},
+        {60, 0, 2, 0, 2, 0, "describe_cluster", NULL, NULL},
         {74, 0, 1, 0, 1, 0, "list_config_resources", NULL, NULL},
+        {75, 0, 0, 0, 0, 0, "describe_topic_partitions", NULL, NULL},
     };
     ck_assert_uint_eq(K_APIS, sizeof want / sizeof *want);
     for (size_t i = 0; i < K_APIS; i++) {
