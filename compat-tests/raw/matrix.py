@@ -428,6 +428,7 @@ class Race:
 
     def __init__(self, c, broker):
         self.broker, self.full, self.shards, self.perigee = broker, c.full, c.shards, c.perigee
+        self.log_from = len(broker.log_text())
         with Conn(broker.addr) as conn:
             self.served = {k["key"] for k in conn.call("ApiVersions", 0)["keys"]}
         self.pool = concurrent.futures.ThreadPoolExecutor(self.AT_ONCE)
@@ -507,5 +508,7 @@ def run(c, it):
     head, cells, said = race.done[it.name].result(1800 if c.full else 600)
     bad = {k: v for k, v in cells.items() if v != "yes"}
     assert not bad, f"{it.name} {head.get('version')}:\n" + "\n".join(f"  {k}: {v}" for k, v in bad.items()) + f"\nit said:\n{said[-3000:]}"
+    errors = [line for line in broker.log_text()[race.log_from:].splitlines() if c.perigee and " ERROR " in line]
+    assert not errors, errors[:5]
     assert head.get("version"), f"no version told:\n{said[-2000:]}"
     assert sum(v == "yes" for v in cells.values()) >= 6, cells

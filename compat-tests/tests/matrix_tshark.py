@@ -35,7 +35,7 @@ class Capture:
             said += more
             if not more:
                 self.close()
-                raise Skip(f"no capture on this machine (it needs root): {said.decode(errors='replace').strip()[-200:]}")
+                raise Skip("no capture on this machine, it needs root: " + " ".join(said.decode(errors="replace").split("dumpcap: ")[-1].split())[:120])
 
     def close(self):
         if self.process.poll() is None:
