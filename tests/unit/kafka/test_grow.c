@@ -56,6 +56,9 @@ START_TEST(S4_16_every_shard_serves_new_partitions_when_the_answer_is_here) {
         }
     }
     ck_assert_int_eq(say_latest(s[2], T(1)), 1);   /* what was there stays */
+    for (int i = 0; i < 4; i++) {
+        say_close(s[i]);
+    }
     rig_stop(&r);
     rig_start(&r);
     struct say *again = say_open(&r);
@@ -67,6 +70,7 @@ START_TEST(S4_16_every_shard_serves_new_partitions_when_the_answer_is_here) {
     ck_assert_int_eq(grow(again, "t", 40), 0);     /* a topic of the same name, and nothing of the old one's records */
     ck_assert_int_eq(say_latest(again, T(38)), 0);
     ck_assert_int_eq(say_latest(again, T(1)), 0);
+    say_close(again);
     rig_stop(&r);
     rig_done(&r);
 }
@@ -108,6 +112,7 @@ START_TEST(S4_16_verdicts_are_per_topic) {
         ck_assert_int_eq(count_of(s, "a"), count);
     }
     ck_assert_int_eq(ask(s, 3, NULL, 0, false)->results_n, 0);
+    say_close(s);
     rig_stop(&r);
     rig_done(&r);
 }
