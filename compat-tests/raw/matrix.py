@@ -244,7 +244,7 @@ class Plan:
 
     def filled(self, references):
         self.create({"retention.ms": "86400000", "max.message.bytes": "1048588"})
-        self.add("list", "list", listed(self.topic))
+        self.add("list", "list", listed(self.topic) if self.broker.kind == "perigee" else None)
         self.add("describe", "describe", result_is(partitions=PARTITIONS), topic=self.topic)
         self.produce_all()
         self.read()

@@ -139,22 +139,30 @@ def ranges(what):
     return {key: f"{min(v)}-{max(v)}" if len(v) > 1 else str(min(v)) for key, v in sorted(by.items())}
 
 
-@test("tshark decodes a mixed run, every served API at every version and librdkafka's programs: nothing malformed among what its dissector knows")
+def small_run(c, broker, it):
+    """The whole plan of a client with few and small records: what went wrong, and what it said."""
+    few = matrix.Client(f"tshark {it.name}", it.command, it.lacks, {"records": 12, "large": 20_000})
+    plan = matrix.Plan(few, broker, matrix.new_home())
+    plan.whole({k["key"] for k in c.conn(broker).call("ApiVersions", 0)["keys"]}, {})
+    _, steps, said = matrix.execute(plan)
+    return {k: v for k, v in matrix.judge(plan, steps).items() if v != "yes"}, said
+
+
+@test("tshark decodes a mixed run, every served API at every version, librdkafka's programs and kafka-python: nothing malformed among what its dissector knows")
 def decoded(c):
     broker = c.own()
     topic = c.topic(broker=broker)
     capture = Capture(broker, os.path.join(broker.home, "capture.pcapng"))
     c.opened.append(capture)
     left = sweep(broker, topic)
-    small = matrix.Client("tshark", matrix.CLIENTS[matrix.LIBRDKAFKA].command, settings={"records": 12, "large": 20_000})
-    plan = matrix.Plan(small, broker, matrix.new_home())
-    plan.whole({k["key"] for k in c.conn(broker).call("ApiVersions", 0)["keys"]}, {})
-    _, steps, said = matrix.execute(plan)
+    said, wrong = "", {}
+    for name in (matrix.LIBRDKAFKA, "kafka-python 2.0.2"):
+        wrong[name], more = small_run(c, broker, matrix.CLIENTS[name])
+        said += more
     tools.kcat(broker.addr, "-P", "-t", topic, "-p", "0", "-z", "zstd", input=b"a\nb\n")
     tools.kcat(broker.addr, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q")
     said += capture.finish()
-    wrong = {k: v for k, v in matrix.judge(plan, steps).items() if v != "yes"}
-    assert not wrong, f"{wrong}\n{said[-2000:]}"
+    assert not any(wrong.values()), f"{wrong}\n{said[-2000:]}"
     seen, unknown, bad = judged(capture.path, broker.port)
     assert not bad, f"{len(bad)} frames are malformed: {bad[:10]}"
     assert sum(seen.values()) > 50, f"only {sum(seen.values())} frames judged; {said[-500:]}"
