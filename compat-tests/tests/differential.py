@@ -5,7 +5,6 @@ DEVIATIONS with the reason; a deviation that no longer occurs fails the test as 
 settings and logs are in differential_admin.py. Only with --full: it starts Kafka. All lines go to build/compat/differential.txt.
 """
 import os
-import random
 import struct
 import time
 
@@ -85,13 +84,6 @@ DEVIATIONS = [
     ("DescribeTopicPartitions v0 empty name: *", "a wrong name, not a broken broker"),
     ("DeleteRecords v* a partition twice: *", "every line of a request has its line in the answer"),
     ("DescribeLogDirs v* without partitions: *", "every line of a request has its line in the answer"),
-]
-
-WALK_DEVIATIONS = [
-    ("re:walk \\d+ step \\d+ time: .*(offset|timestamp|leader_epoch): perigee \\d+, kafka -1",
-     "Kafka looks into the first segment that could have the time only, also when what qualifies there was deleted"),
-    ("re:walk \\d+ step \\d+ special: .*(offset|timestamp): perigee \\d+, kafka \\d+", "Kafka may name a record that is deleted as the one with the largest time"),
-    ("*error_message: perigee 'words', kafka None", "refusals come with words"),
 ]
 
 
@@ -709,62 +701,6 @@ def metadata_counts(s, v):
     return [outcome(s.bytes("Metadata", v, struct.pack(">i", n) + bytes(8))) for n in (0x7fffffff, -2, 1000)]
 
 
-# ---- random walks ----
-
-def walk(sides, seed, steps):
-    """Writes, reads, look-ups by time and cuts by chance, the same on both sides; the lines where they differ."""
-    rng, name = random.Random(seed), f"d-walk-{seed}"
-    configs = rng.choice(({}, {"compression_type": "lz4"}, {"message_timestamp_type": "LogAppendTime"}, {"segment_bytes": 1_048_576}, {"index_interval_bytes": 0}))
-    lines, end = [], 0
-    for s in sides:
-        s.create(name, **configs)
-    for step in range(steps):
-        kind = rng.choice(("produce", "produce", "produce", "fetch", "fetch", "time", "time", "special", "trim"))
-        at, bytes_, codec, count = rng.randrange(-2, end + 3), rng.choice((1, 300, 5000, 1 << 20)), rng.randrange(5), rng.randrange(1, 40)
-        if kind == "produce":
-            size = rng.choice((1, 10, 1000, 20_000))
-            items = [(rng.choice((None, b"k")), rng.randbytes(rng.randrange(size)), rb.T0 + step * 1000 + rng.randrange(-5000, 5000)) for _ in range(count)]
-            data = rb.batch(items, codec=codec)
-            seen = [sent(s, rng_version(seed, step, 7, 12), data, topic=name) for s in sides]
-            end += count
-        elif kind == "fetch":
-            seen = [first_batch(fetched(s, rng_version(seed, step, 10, 16), at, topic=name, part_bytes=bytes_)) for s in sides]
-        elif kind == "time":
-            when = rb.T0 + rng.randrange(-6000, step * 1000 + 6000)
-            seen = [timeless(listed(s, rng_version(seed, step, 4, 10), when, topic=name), configs) for s in sides]
-        elif kind == "special":
-            special = rng.choice((-1, -2, -3))
-            seen = [timeless(listed(s, 8, special, topic=name), configs) for s in sides]
-        else:
-            cut = rng.randrange(0, max(1, end // 2 + 2))
-            seen = [s.call("DeleteRecords", 2, topics=[{"name": name, "partitions": [{"partition": 0, "offset": cut}]}]) for s in sides]
-        reduced = [df.reduce(s, x) for s, x in zip(sides, seen)]
-        lines += [f"walk {seed} step {step} {kind}: {d}" for d in df.differences(*reduced)]
-    return lines
-
-
-def rng_version(seed, step, low, high):
-    """A version that depends on nothing but the step, so that both sides speak the same."""
-    return low + (seed * 7919 + step * 104_729) % (high - low + 1)
-
-
-def first_batch(answer):
-    """Kafka cuts the last batch where the bytes end: only the first one is promised."""
-    for t in answer["topics"]:
-        for p in t["partitions"]:
-            p["records"] = p["records"] and p["records"][:12 + struct.unpack_from(">i", p["records"], 8)[0]]
-            p["log_start"] = 0 if p["error"] else p["log_start"]
-            p["aborted"] = None
-    return answer
-
-
-def timeless(answer, configs):
-    if "message_timestamp_type" in configs:              # the broker's own time: where it lies among the batches is chance
-        for p in (p for t in answer["topics"] for p in t["partitions"]):
-            p["timestamp"] = p["offset"] = 0
-    return answer
-
-
 # ---- the test ----
 
 def prepare(s):
@@ -816,13 +752,3 @@ def alike(c):
     assert not left, f"{len(left)} differences:\n" + "\n".join(left[:40])
     assert not bare, f"advertised, but without a case: {bare}"
     assert words or not stale, f"deviations that explain nothing any more: {stale}"
-
-
-@test("differential: random walks of writes, reads, look-ups by time and cuts on perigee and on Apache Kafka", only="perigee", full=True)
-def walks(c):
-    sides = both(c)
-    seeds = [int(x) for x in os.environ.get("DIFFERENTIAL_SEEDS", "").split(",") if x] or [int(time.time()) % 1_000_000 + n for n in range(20)]
-    lines = [line for seed in seeds for line in walk(sides, seed, 60)]
-    print(f"# {len(seeds)} walks of 60 steps, seeds {seeds[0]} to {seeds[-1]}", flush=True)
-    left, _ = df.judge(lines, WALK_DEVIATIONS)
-    assert not left, f"{len(left)} differences (DIFFERENTIAL_SEEDS=n replays one):\n" + "\n".join(left[:30])
