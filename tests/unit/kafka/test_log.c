@@ -84,19 +84,19 @@ START_TEST(S5_19_time_over_is_error_7_and_the_data_may_stay) {
     ck_assert_int_eq(say_create(s, "t", 1), 0);
     world_node_hold_syncs(r.n, true);
     ms from = rig_now(&r);
-    produce_within(s, T0, 300, say_batch(s, &(struct say_batch){0}));
+    produce_within(s, T0, 1300, say_batch(s, &(struct say_batch){0}));
     const struct k_produce_resp_topic_part *p = say_produced(s);
     ck_assert_int_eq(p->error_code, 7);
     ck_assert_int_eq(p->base_offset, -1);          /* S5.18 */
-    ck_assert_int_ge(rig_now(&r) - from, 299);
-    ck_assert_int_le(rig_now(&r) - from, 320);
+    ck_assert_int_ge(rig_now(&r) - from, 1299);
+    ck_assert_int_le(rig_now(&r) - from, 1320);
     ck_assert_uint_eq(mark_count("append.timeout"), 1);
     say_produce(s, T0, 1, say_batch(s, &(struct say_batch){0}));       /* acks=1 does not wait for the sync */
     ck_assert_int_eq(say_produced(s)->base_offset, 1);
     world_node_hold_syncs(r.n, false);
     ck_assert_int_eq(say_latest(s, T0), 2);
     produce_within(s, T0, 0, say_batch(s, &(struct say_batch){0}));
-    ck_assert_int_eq(say_produced(s)->error_code, 7);                  /* nothing is stable at once */
+    ck_assert_int_eq(say_produced(s)->error_code, 0);                  /* what is being synced is waited for, a second at least */
     ck_assert_int_eq(say_latest(s, T0), 3);
     say_close(s);
     end();
@@ -175,9 +175,9 @@ START_TEST(D6_producers_are_held_while_too_much_is_unsynced) {
     ck_assert_int_lt(answered, 10);
     ck_assert_uint_gt(mark_count("append.held"), 0);
     ms from = rig_now(&r);
-    produce_within(other, T0, 400, say_batch(other, &(struct say_batch){.fill = 'x'}));
+    produce_within(other, T0, 1400, say_batch(other, &(struct say_batch){.fill = 'x'}));
     ck_assert_int_eq(say_produced(other)->error_code, 7);
-    ck_assert_int_le(rig_now(&r) - from, 450);
+    ck_assert_int_le(rig_now(&r) - from, 1450);
     world_node_hold_syncs(r.n, false);
     for (; answered < 10; answered++) {
         const struct k_produce_resp_topic_part *p = say_produced(s);
