@@ -1,7 +1,8 @@
-/* Unpacking piece by piece, and the look at records on top of it. Input: codec, seed of the pieces' sizes, then packed bytes.
+/* Unpacking piece by piece, the look at records on top of it, and packing anew what passes by (what Produce does with compression.type). Input: codec, seed of the
+ * pieces' sizes, then packed bytes.
  *
  * Holds: the pieces make up what unpacking at once gives, or both fail; what a scan of those bytes sees is what walking sees; a scan
- * that ends well saw as many records as it should. T54, T55. */
+ * that ends well saw as many records as it should, and what went into another codec on the way unpacks to the same. S5.16, T54, T55. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -10,6 +11,7 @@
 #include "wire/record.h"
 #include "wire/record_scan.h"
 #include "wire/zip.h"
+#include "wire/zip_sink.h"
 
 #define ARENA_BYTES ((size_t)16 << 20)
 #define UNZIP_BYTES_MAX ((size_t)1 << 20)
@@ -66,6 +68,31 @@ static void same_records(span batch, struct arena *a) {
     record_scan_done(&s);
 }
 
+static err into_sink(void *u, span piece) { return zip_sink_put(u, piece); }
+
+/* whole: what the records unpack to, where they do. */
+static void packed_anew(span batch, enum batch_codec to, int level, span whole, struct arena *a) {
+    struct record_scan s;
+    struct record_seen seen;
+    struct zip_sink sink;
+    span again;
+    if (record_scan_init(&s, batch, UNZIP_BYTES_MAX) != ERR_OK) {
+        return;
+    }
+    must(zip_sink_init(&sink, to, level, BATCH_HEAD_BYTES, 2 * UNZIP_BYTES_MAX) == ERR_OK);
+    must(record_scan_tap(&s, into_sink, &sink) == ERR_OK);
+    while (record_scan_next(&s, &seen)) {
+    }
+    if (s.err == ERR_OK) {
+        must(zip_sink_finish(&sink) == ERR_OK);
+        must(sink.n >= BATCH_HEAD_BYTES);
+        must(zip_unpack(to, span_of(sink.p + BATCH_HEAD_BYTES, sink.n - BATCH_HEAD_BYTES), UNZIP_BYTES_MAX, a, &again) == ERR_OK);
+        must(span_eq(again, whole));
+    }
+    zip_sink_done(&sink);
+    record_scan_done(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n < 2) {
         return -1;
@@ -86,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     batch_head_put(p, &(struct batch_head){.length = (int32_t)(BATCH_HEAD_BYTES + in.n) - BATCH_OVERHEAD_BYTES, .attributes = (int16_t)codec,
                                            .last_offset_delta = data[1] & 7, .count = (data[1] & 7) + 1});
     same_records(span_of(p, BATCH_HEAD_BYTES + in.n), &a);
+    packed_anew(span_of(p, BATCH_HEAD_BYTES + in.n), (enum batch_codec)(data[1] % (CODEC_ZSTD + 1)), 1 + data[1] % 9, at_once == ERR_OK ? whole : SPAN_NULL, &a);
     arena_done(&a);
     return 0;
 }
