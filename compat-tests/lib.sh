@@ -157,12 +157,12 @@ compat_matrix_rust() {
     echo "$dir/target/debug/clients-rust"
 }
 
-npm_clients() { cp "$COMPAT/clients/node/package.json" "$1/" && (cd "$1" && npm install --silent --no-audit --no-fund); }
+npm_clients() { cp "$COMPAT"/clients/node/package*.json "$1/" && (cd "$1" && npm ci --silent --no-audit --no-fund); }
 
 # The Node clients: a folder with their packages and a fresh copy of the programs.
 compat_matrix_node() {
     local dir
-    dir=$(fetch_once "matrix-node-$(sha256sum "$COMPAT/clients/node/package.json" | cut -c1-12)" npm_clients) || return 1
+    dir=$(fetch_once "matrix-node-$(sha256sum "$COMPAT/clients/node/package-lock.json" | cut -c1-12)" npm_clients) || return 1
     cp -u "$COMPAT"/clients/node/*.mjs "$dir/" && echo "$dir"
 }
 
