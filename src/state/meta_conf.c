@@ -56,12 +56,14 @@ static const struct topicconf_entry *entry_of(const struct meta_resource *res, c
 
 int64_t meta_conf_int(const struct meta *m, const char *name, int64_t otherwise) {
     const struct conf_key *k = conf_key_find(span_str(name), CONF_BROKER);
-    const struct topicconf_entry *e = entry_of(meta_conf_broker(m), name);
+    const struct topicconf_entry *own = entry_of(meta_conf_broker(m), name), *all = entry_of(meta_conf_brokers(m), name);
     char why[8];
     int64_t v;
     must(k != NULL);
-    e = e != NULL ? e : entry_of(meta_conf_brokers(m), name);
-    return e != NULL && conf_value_int(k, e->value, &v, why, sizeof why) == ERR_OK ? v : otherwise;
+    if (own != NULL && conf_value_int(k, own->value, &v, why, sizeof why) == ERR_OK) {      /* a stored value of another version is left out */
+        return v;
+    }
+    return all != NULL && conf_value_int(k, all->value, &v, why, sizeof why) == ERR_OK ? v : otherwise;
 }
 
 /* ---- decide ---- */
