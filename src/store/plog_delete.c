@@ -40,7 +40,7 @@ static void end(struct plog_delete *pd) {
 
 /* ---- removing, one after the other */
 
-void store_remove_dir(struct store *st, const char *dir_name) {
+void plog_delete_dir(struct store *st, const char *dir_name) {
     size_t n = strlen(dir_name) + 1;
     struct plog_delete_doom *doom = mem_alloc(MEM_LOG, sizeof *doom + n);
     if (doom == NULL) {
@@ -112,7 +112,7 @@ static void on_names_synced(struct sync_other *so, err e) {
     for (struct list *it; (it = list_pop_front(&st->removing));) {
         struct plog_delete *pd = list_entry(it, struct plog_delete, link);
         if (e == ERR_OK) {
-            store_remove_dir(st, pd->aside);
+            plog_delete_dir(st, pd->aside);
         } else {
             pd->rq.err = e;
             tell(&pd->rq);
