@@ -192,10 +192,6 @@ struct plog *store_next_log(struct store *st) {
     return list_entry(it, struct plog, all);
 }
 
-void store_remove_dir(struct store *st, const char *dir_name) {
-    plog_delete_dir(st, dir_name);
-}
-
 /* ---- a clean stop ---- */
 
 static void on_marks_finished(struct store *st, err e) {
