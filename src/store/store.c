@@ -89,6 +89,10 @@ void store_free(struct store *st) {
     mem_free(st);
 }
 
+void store_remove_dir(struct store *st, const char *dir_name) {
+    plog_delete_dir(st, dir_name);
+}
+
 ms store_now(const struct store *st) {
     return clock_now(st->port->clock);
 }
