@@ -62,6 +62,7 @@ struct store {
 ms store_now(const struct store *st);
 void store_fatal(struct store *st, const char *why);           /* once; nothing is submitted afterwards */
 void plog_delete_sync(struct store *st);                       /* of the root directory, when names in it changed */
+void plog_delete_dir(struct store *st, const char *name);      /* the directory waits to be removed */
 void plog_delete_pass(struct store *st);                       /* go on removing directories */
 void plog_delete_drop(struct store *st);                       /* forget those that wait: the next start removes them */
 void store_settle(struct store *st);                           /* a request came home: go on with a stop */
