@@ -274,7 +274,7 @@ static err on_marks_frame(void *u, const struct frames_head *h, span payload) {
         return ERR_DAMAGED;
     }
     rd->any = true;
-    rd->generation = h->generation;
+    rd->generation = h->generation > rd->generation ? h->generation : rd->generation;      /* ours must be higher than any that counts */
     rd->clean = h->kind == MARKS_CLEAN;
     for (size_t at = 0; at < payload.n; at += MARKS_ENTRY_BYTES) {
         struct datadir_mark m;
