@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 scripts/build.sh tsan perigee
 scripts/build.sh release bench_gen
 work=$(mktemp -d)
-export TSAN_OPTIONS="halt_on_error=0 exitcode=66 log_path=$work/tsan"
+suppressions="suppressions=$PWD/tests/tsan.supp"
+export TSAN_OPTIONS="halt_on_error=0 exitcode=66 log_path=$work/tsan $suppressions"
 build/tsan/perigee serve --data-dir "$work/data" --set listeners=PLAINTEXT://127.0.0.1:0 --set shards=2 --ready-file "$work/ready" 2>"$work/log" &
 pid=$!
 trap 'kill -9 $pid 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -17,7 +18,7 @@ for _ in $(seq 300); do
 done
 at=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["kafka"][0])' "$work/ready")
 gen=build/release/bench/gen
-unset TSAN_OPTIONS
+export TSAN_OPTIONS=$suppressions
 "$gen" --broker "$at" --topic a --create --partitions 12 --connections 4 --depth 4 --acks -1 --warmup 0 --duration 4 --verify
 "$gen" --broker "$at" --topic b --create --partitions 12 --connections 4 --depth 4 --acks -1 --idempotent --warmup 0 --duration 3 --verify
 "$gen" --broker "$at" --topic c --create --partitions 6 --connections 2 --depth 1 --batch-bytes 0 --acks -1 --mode e2e --rate 300 --fetch-connections 2 --warmup 0 --duration 4

@@ -27,8 +27,22 @@ def judge(data, deep=True, snapshots=True):
     return len(files)
 
 
+def some(files, limit=100_000):
+    """The files in groups whose names fit into one argument of a command (128 KiB)."""
+    group, size = [], 0
+    for f in files:
+        if group and size + len(f) + 1 > limit:
+            yield group
+            group, size = [], 0
+        group.append(f)
+        size += len(f) + 1
+    if group:
+        yield group
+
+
 def dump(options, files):
-    out = tools.java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(files), heap="512m").decode(errors="replace")
+    out = "".join(tools.java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(group), heap="512m").decode(errors="replace")
+                  for group in some(files))
     bad = [line for line in out.splitlines() if not line.startswith("| offset") and not line.startswith("Dumping")
            and COMPLAINTS.search(line)]
     assert not bad, bad[:10]
