@@ -117,7 +117,7 @@ static void on_listed(struct disk_req *rq) {
     err e = add ? seglist_add(lg, rq->entries, rq->entries_n, known->base, known->base) : ERR_OK;
     if (e == ERR_OK && !lg->dead) {
         seglist_times(lg, rq->entries, rq->entries_n);
-        bases_n = seglist_left_over(lg, rq->entries, rq->entries_n, &bases);
+        bases_n = seglist_left_over(first_seg(lg)->base <= lg->start ? first_seg(lg)->base : -1, rq->entries, rq->entries_n, &bases);
         trim_left_over(lg, bases, bases_n);
     }
     disk_entries_free(rq->entries, rq->entries_n);

@@ -100,7 +100,7 @@ void marks_of(const struct plog *lg, struct datadir_mark *ret) {
         ret->first_ts = at.pos > 0 ? at.seg->first_ts : -1;
     }
     add_heavy(lg, ret);
-    ret->unsettled = lg->fenced || lg->held || lg->heavy.off != at.off;
+    ret->unsettled = lg->fenced || lg->held || lg->heavy.off != at.off || (lg->st->stopping && !trim_is_over(lg));
     must(ret->end <= lg->stable.off && ret->heavy <= ret->end);            /* T6 */
 }
 
@@ -604,7 +604,7 @@ void marks_pass(struct store *st, ms now) {
 void marks_finish(struct store *st, void (*done)(struct store *st, err e)) {
     list_each(it, &st->logs) {
         struct plog *lg = list_entry(it, struct plog, all);
-        if ((lg->fenced || lg->held || lg->heavy.off != lg->stable.off) && !is_blank(lg)) {
+        if ((lg->fenced || lg->held || lg->heavy.off != lg->stable.off || !trim_is_over(lg)) && !is_blank(lg)) {
             marks_note(lg, 0);     /* its last mark must say that it is not settled */
         }
     }

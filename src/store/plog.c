@@ -297,6 +297,7 @@ static struct seg *roll(struct plog *lg, ms now) {
         mark("plog.rolled");
     }
     list_push_back(&lg->segs, &sg->link);
+    trim_rolled(lg, sg);
     return sg;
 }
 

@@ -492,14 +492,14 @@ static err scan_log(struct plog *lg, struct plog_recovery *ret) {
 }
 
 /* Files of segments that the log start has left behind, and what was about to be removed: they held nothing of this log when it was last seen. */
-static err remove_left_over(struct plog *lg, const struct disk_entry *en, size_t n) {
-    const struct datadir_mark *m = lg->mark;
-    const off64 low = m ? seglist_low(lg, en, n, m->segments > 0 ? m->segment : 0) : -1;
+static err remove_left_over(struct plog *lg, const struct disk_entry *en, size_t n, off64 low) {
+    off64 base;
     char path[NAMES_PATH_CAP];
     err e = ERR_OK;
     for (size_t i = 0; i < n && e == ERR_OK; i++) {
-        if (en[i].is_dir || !seglist_is_left_over(&en[i], low) || strlen(en[i].name) >= NAMES_PATH_CAP - NAMES_DIR_CAP) {
-            continue;
+        if (en[i].is_dir || !seglist_is_left_over(&en[i], low) || strlen(en[i].name) >= NAMES_PATH_CAP - NAMES_DIR_CAP ||
+            names_is_segment(en[i].name, ".log", &base)) {
+            continue;              /* segments may be large and many: they go once the log is served (trim_left_over) */
         }
         names_in_dir(&lg->id, en[i].name, path);
         log_info("seg.left_over", "path='%s' start=%lld", path, (long long)lg->start);
@@ -514,8 +514,9 @@ static err remove_left_over(struct plog *lg, const struct disk_entry *en, size_t
 static err recover_listed(struct plog *lg, const char *dir, const struct disk_entry *en, size_t n,
                           struct plog_recovery *ret) {
     const struct datadir_mark *m = lg->mark;
+    const off64 active = !m ? 0 : m->segments > 0 ? m->segment : m->start;         /* an empty log goes on where it starts */
     drop_all_segs(lg);
-    err e = seglist_add(lg, en, n, INT64_MAX, m && m->segments > 0 ? m->segment : 0);
+    err e = seglist_add(lg, en, n, INT64_MAX, active);
     if (e != ERR_OK) {
         return e;
     }
@@ -523,8 +524,15 @@ static err recover_listed(struct plog *lg, const char *dir, const struct disk_en
         return damaged(dir, 0, "its first segment is missing and no durable mark speaks of it");
     }
     e = m ? check_against_mark(lg, m, dir) : ERR_OK;
-    e = e == ERR_OK ? remove_left_over(lg, en, n) : e;
-    return e == ERR_OK ? scan_log(lg, ret) : e;
+    const off64 low = m ? seglist_low(lg, en, n, active) : -1;
+    e = e == ERR_OK ? remove_left_over(lg, en, n, low) : e;
+    e = e == ERR_OK ? scan_log(lg, ret) : e;
+    if (e == ERR_OK) {
+        off64 *bases = NULL;
+        size_t bases_n = seglist_left_over(low, en, n, &bases);
+        trim_left_over(lg, bases, bases_n);
+    }
+    return e;
 }
 
 static err recover_unclean(struct plog *lg, struct plog_recovery *ret) {

@@ -118,13 +118,10 @@ bool seglist_is_left_over(const struct disk_entry *en, off64 low) {
             base < low);
 }
 
-size_t seglist_left_over(const struct plog *lg, const struct disk_entry *entries, size_t n, off64 **ret_bases) {
-    off64 low = list_empty(&lg->segs) ? -1 : list_entry(lg->segs.next, struct seg, link)->base, base;
+size_t seglist_left_over(off64 low, const struct disk_entry *entries, size_t n, off64 **ret_bases) {
+    off64 base;
     size_t found = 0;
     off64 *v = NULL;
-    if (low < 0 || low > lg->start || lg->trim || lg->heavy.off < lg->start) {
-        return 0;
-    }
     for (size_t i = 0; i < n; i++) {
         if (names_is_segment(entries[i].name, ".log", &base) && base < low && (v || (v = mem_alloc(MEM_LOG, n * sizeof *v)))) {
             v[found++] = base;

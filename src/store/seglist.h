@@ -12,8 +12,8 @@ struct plog;
 off64 seglist_low(const struct plog *lg, const struct disk_entry *entries, size_t n, off64 active);
 /* Is this a file of a segment before that one, or one that was about to be removed? Snapshots are not (heavy.c). */
 bool seglist_is_left_over(const struct disk_entry *en, off64 low);
-/* Bases of the files before lg's first segment that hold nothing of it any more; mem_alloc'd; returns how many. Once all segments are listed. */
-size_t seglist_left_over(const struct plog *lg, const struct disk_entry *entries, size_t n, off64 **ret_bases);
+/* Bases of the segment files before `low`, the first one that counts; mem_alloc'd; returns how many. */
+size_t seglist_left_over(off64 low, const struct disk_entry *entries, size_t n, off64 **ret_bases);
 /* Says when each segment was written last where that is not known yet. */
 void seglist_times(struct plog *lg, const struct disk_entry *entries, size_t n);
 

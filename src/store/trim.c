@@ -7,6 +7,7 @@
  * nobody's write. Files stay until the heavy checkpoint that the marks speak of is not below the start: the producer states up to there are in
  * its snapshot, and recovery reads nothing below.
  * When all that a log holds goes, it rolls first: the empty segment keeps the place (S18.5).
+ * A stop does not wait for files: the mark calls such a log unsettled, so that the next start looks at its directory and goes on.
  * Failure modes: a block of marks that finds no room is built again later, the start waits; a file that cannot be renamed or removed is said and
  * left to the next unclean start, which removes what lies below the start. No memory: tried again by the next pass.
  * Runs on: owner shard; trim_resume at boot. */
@@ -127,6 +128,26 @@ err trim_begin(struct plog *lg, off64 to, bool at_once) {
     }
     lg->st->marks.at_once = lg->st->marks.at_once || at_once;
     return ERR_OK;
+}
+
+void trim_rolled(struct plog *lg, const struct seg *sg) {
+    if (sg->base == 0) {
+        return;
+    }
+    if (lg->start == sg->base) {
+        lg->base_bytes = sg->before;
+        lg->base_segs = sg->ordinal;
+        (void)trim_of(lg);             /* the segment before it goes; without memory a later start finds it */
+    }
+    struct trim *t = lg->trim;
+    if (t && t->want == sg->base) {
+        t->want_bytes = sg->before;
+        t->want_segs = sg->ordinal;
+    }
+    if (t && t->sent == sg->base) {
+        t->sent_bytes = sg->before;
+        t->sent_segs = sg->ordinal;
+    }
 }
 
 void trim_said(const struct plog *lg, off64 *ret_start, int64_t *ret_bytes, uint32_t *ret_segs) {
@@ -250,9 +271,11 @@ static void run_over(struct trim_job *j) {
     struct trim *t = j->t;
     struct plog *lg = t->lg;
     struct store *st = lg->st;
-    mem_free(t->bases);
+    if (!st->stopping || j->at == t->n) {  /* else the mark says that they are there */
+        mem_free(t->bases);
+        t->bases = NULL;
+    }
     mem_free(j);
-    t->bases = NULL;
     t->job = NULL;
     st->trims.running--;
     st->pending--;
@@ -317,7 +340,7 @@ static void step(struct trim_job *j) {
         j->suffix = 0;
         j->at++;
     }
-    if (lg->dead || lg->st->dead || j->at == t->n) {
+    if (lg->dead || lg->st->dead || lg->st->stopping || j->at == t->n) {
         run_over(j);
         return;
     }
@@ -353,6 +376,9 @@ static bool run(struct trim *t) {
 
 void trim_pass(struct store *st) {
     uint32_t looks = 0;
+    if (st->stopping) {
+        return;                        /* large files may take their time: the next start goes on (trim_is_over) */
+    }
     for (struct list *it = st->trims.due.next; it != &st->trims.due && looks++ < LIMIT_TRIMS_PER_TURN && st->trims.running < LIMIT_TRIMS;) {
         struct trim *t = list_entry(it, struct trim, link);
         it = it->next;
@@ -373,7 +399,12 @@ void trim_pass(struct store *st) {
 }
 
 bool trim_is_idle(const struct store *st) {
-    return st->trims.running == 0 && list_empty(&st->trims.due);
+    return st->trims.running == 0 && (st->stopping || list_empty(&st->trims.due));
+}
+
+bool trim_is_over(const struct plog *lg) {
+    const struct trim *t = lg->trim;
+    return !t || (!t->bases && t->want == lg->start && !has_segs_below(lg, lg->start));
 }
 
 void trim_dead(struct plog *lg) {
@@ -412,6 +443,7 @@ void trim_left_over(struct plog *lg, off64 *bases, size_t n) {
         mem_free(bases);               /* an unclean start finds them again */
         return;
     }
+    mark("trim.left_over");
     t->bases = bases;
     t->n = n;
     make_due(t);

@@ -33,6 +33,8 @@ void plog_move_finish(struct trim *t, err e);
 /* Move lg's start to `to`, at most its stable end and above what is wanted already; durable with a block of marks. The segments must be listed.
  * at_once: a block is due now. NOMEM. */
 err trim_begin(struct plog *lg, off64 to, bool at_once);
+/* lg goes on in sg: when its log start is where sg begins, nothing before that counts any more. */
+void trim_rolled(struct plog *lg, const struct seg *sg);
 /* boot: after recovery, segments below the log start are still listed. NOMEM. */
 err trim_resume(struct plog *lg);
 /* Where the next mark of lg says that it starts, how many bytes and segments lie before. */
@@ -41,6 +43,7 @@ void trim_sent(struct plog *lg);               /* a block with that was built */
 void trim_durable(struct store *st, bool ok);  /* that block is durable, or was refused */
 void trim_pass(struct store *st);
 bool trim_is_idle(const struct store *st);
+bool trim_is_over(const struct plog *lg);      /* no file of lg waits to be removed */
 void trim_dead(struct plog *lg);               /* the log is gone: who waits gets NO_TOPIC */
 void trim_free(struct plog *lg);
 /* Files of segments that lie wholly below lg's start and are not in its list: found when its directory was listed. Taken over. */

@@ -267,6 +267,7 @@ START_TEST(leftovers_and_gaps) {
     }
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     rig_check_recovered(&r);
+    settle(&r);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct disk_req stat = {.op = DISK_STAT, .path = names[i]};
         ck_assert_int_eq(disk_call(d, &stat), ERR_NOT_FOUND);
@@ -279,6 +280,60 @@ START_TEST(leftovers_and_gaps) {
     ck_assert_int_eq(rig_start(&r), ERR_OK);
     ck_assert_int_eq(l->rec_err, ERR_DAMAGED);
     ck_assert(strstr(r.last_error, "trim-0") != NULL);
+    rig_done(&r);
+}
+END_TEST
+
+/* The start was moved to the log's end while its segment could not be closed; the next roll begins just there, and the segment goes then. */
+START_TEST(s18_6_a_roll_at_the_start) {
+    for (int how = 0; how < 3; how++) {
+        struct rig r;
+        struct rig_log *l = begin(&r, 14);
+        fill(&r, l, 3);
+        r.log_conf.segment_bytes = 1 << 20;        /* the third batch stays in its segment, the next move finds it busy */
+        struct rig_cut q = {.r = &r, .l = l, .move = {.to = 6}};
+        ck_assert_int_eq(rig_append(&r, l, 2, 300, true), ERR_OK);
+        ck_assert(world_node_call(r.n, 0, rig_move_now, &q));
+        ck_assert(q.done || world_run(r.w, rig_cut_done, &q, 10000));
+        rig_settle(&r);
+        r.log_conf.segment_bytes = 1500;
+        fill(&r, l, 6);
+        if (how < 2) {
+            rig_crash(&r, how == 0);
+            ck_assert_int_eq(rig_start(&r), ERR_OK);
+            rig_check_recovered(&r);
+        }
+        settle(&r);
+        ck_assert_int_eq(rig_move(&r, l, rig_end(l)), ERR_OK);
+        settle(&r);
+        ck_assert_uint_eq(rig_files(&r, l, ".log", NULL), 1);
+        rig_crash(&r, true);
+        ck_assert_int_eq(rig_start(&r), ERR_OK);
+        rig_check_recovered(&r);
+        ck_assert_int_eq(r.errors, 0);
+        rig_done(&r);
+    }
+}
+END_TEST
+
+/* A stop does not wait for files (BR-063); what is left goes after the next start. */
+START_TEST(br063_a_stop_leaves_files_to_the_next_start) {
+    struct rig r;
+    struct rig_log *l = begin(&r, 15);
+    fill(&r, l, 30);
+    settle(&r);
+    ck_assert_int_eq(rig_move(&r, l, 50), ERR_OK);
+    ck_assert(rig_stop(&r));
+    ck_assert_uint_gt(rig_files(&r, l, ".log", NULL), 8);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    ck_assert(!r.unclean);
+    rig_check_recovered(&r);
+    settle(&r);
+    ck_assert_uint_le(rig_files(&r, l, ".log", NULL), 6);
+    ck_assert(rig_stop(&r));
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
+    rig_check_recovered(&r);
+    ck_assert_int_eq(r.errors, 0);
     rig_done(&r);
 }
 END_TEST
@@ -456,6 +511,7 @@ static void each_op(bool power) {
 START_TEST(s18_1_power_cut_at_each_op) {
     each_op(true);
     ck_assert(mark_count("recover.left_over") > 0);
+    ck_assert(mark_count("trim.left_over") > 0);
 }
 END_TEST
 
@@ -530,7 +586,11 @@ static bool racers_idle(void *u) {
 static void race(uint64_t seed) {
     static struct racer xs[READERS];
     struct rig r;
-    struct rig_log *l = begin(&r, seed);
+    rig_init(&r, seed);
+    small(&r);
+    r.conf.checkpoint_age = 4;                     /* the start moves, and files go, between the reads of a reader */
+    struct rig_log *l = rig_log(&r, "trim", 0);
+    ck_assert_int_eq(rig_start(&r), ERR_OK);
     memset(xs, 0, sizeof xs);
     struct world_faults f = {.disk_us_max = 3000};
     world_faults_set(r.w, &f);
@@ -655,6 +715,6 @@ END_TEST
 
 int main(void) {
     return RIG_RUN("trim", s4_17_start_moves_for_good, s18_6_files_go, s18_3_by_age, s18_3_by_age_of_the_file, s18_4_by_size, s19_4_epochs_go,
-                   leftovers_and_gaps, start_waits_for_room, t63_retention_frees_a_full_disk, s6_8_a_snapshot_that_nothing_continues_is_none, s18_1_power_cut_at_each_op, s18_1_kill_at_each_op, t48_reads_race_with_retention,
+                   leftovers_and_gaps, s18_6_a_roll_at_the_start, br063_a_stop_leaves_files_to_the_next_start, start_waits_for_room, t63_retention_frees_a_full_disk, s6_8_a_snapshot_that_nothing_continues_is_none, s18_1_power_cut_at_each_op, s18_1_kill_at_each_op, t48_reads_race_with_retention,
                    space_is_freed_under_a_reader, foreign_directory_is_moved_aside);
 }
