@@ -15,10 +15,13 @@
 #include "base/must.h"
 #include "base/run.h"
 #include "say.h"
+#include "wire/k_api_versions.h"
 #include "wire/k_create_partitions.h"
 #include "wire/k_delete_records.h"
+#include "wire/k_describe_cluster.h"
 #include "wire/k_describe_configs.h"
 #include "wire/k_describe_log_dirs.h"
+#include "wire/k_describe_topic_partitions.h"
 #include "wire/k_incremental_alter_configs.h"
 
 #define TRIES 8
@@ -435,6 +438,35 @@ static int code_dirs(const void *resp) {
     return m->error_code != 0 ? m->error_code : m->results[0].error_code;
 }
 
+static const void *make_versions(struct say *s) {
+    MAKE(k_api_versions_req, m);
+    m->client_software_name = m->client_software_version = SPAN_LIT("say");
+    return m;
+}
+
+static int code_versions(const void *resp) { return ((const struct k_api_versions_resp *)resp)->error_code; }
+
+static const void *make_cluster(struct say *s) {
+    MAKE(k_describe_cluster_req, m);
+    return m;
+}
+
+static int code_cluster(const void *resp) { return ((const struct k_describe_cluster_resp *)resp)->error_code; }
+
+static const void *make_pages(struct say *s) {
+    MAKE(k_describe_topic_partitions_req, m);
+    m->response_partition_limit = 2;
+    return m;
+}
+
+static int code_pages(const void *resp) {
+    const struct k_describe_topic_partitions_resp *m = resp;
+    return m->topics_n > 0 ? m->topics[0].error_code : -1;
+}
+
+static const struct plain versions = {"versions", K_API_VERSIONS, 3, make_versions, code_versions};
+static const struct plain cluster = {"cluster", K_DESCRIBE_CLUSTER, 2, make_cluster, code_cluster};
+static const struct plain pages = {"topic partitions", K_DESCRIBE_TOPIC_PARTITIONS, 0, make_pages, code_pages};
 static const struct plain alter = {"settings", K_INCREMENTAL_ALTER_CONFIGS, 1, make_alter, code_alter};
 static const struct plain describe = {"describe configs", K_DESCRIBE_CONFIGS, 4, make_describe, code_describe};
 static const struct plain growth = {"growth", K_CREATE_PARTITIONS, 3, make_grow, code_grow};
@@ -495,6 +527,9 @@ static void work(struct life *lf) {
     fetch(lf, OLD1, 0, true);
     list(lf, OLD0, -1);
     list(lf, OLD0, 5);
+    (void)plainly(lf, &versions);
+    (void)plainly(lf, &cluster);
+    (void)plainly(lf, &pages);
     (void)plainly(lf, &alter);
     (void)plainly(lf, &describe);
     (void)plainly(lf, &dirs);
