@@ -429,8 +429,8 @@ START_TEST(model) {
     }
     for (int step = 0; step < 2000; step++) {
         int key = (int)prng_below(&r, 4), value = prng_chance(&r, 1, 3) ? 0 : 1000 + (int)prng_below(&r, 1000), who = (int)prng_below(&r, 5);
-        char text[60], name[16];
-        snprintf(name, sizeof name, who == 3 ? "7" : who == 4 ? "" : "m%d", who);
+        const char *name = (const char *const[]){"m0", "m1", "m2", "7", ""}[who];
+        char text[60];
         const char *key_name = who < 3 ? model_keys[key] : model_broker_keys[key];
         snprintf(text, sizeof text, value == 0 ? "-%s" : "+%s=%d", key_name, value);
         change(who < 3 ? META_TOPIC : META_BROKER, name, TEXTS(text));
